@@ -1,0 +1,292 @@
+//! One instance's part in one job, as a state machine without I/O.
+//!
+//! A driver hands every happening to [`Agent::handle`] and carries out the commands it answers; at
+//! [`Agent::next_wakeup`] it hands in [`Input::Wake`]. The agent reads no clock and draws no random number: both come in
+//! with the input.
+
+mod backups;
+mod claims;
+mod closing;
+mod io;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::id::{Attempt, RunId, Token};
+use crate::op::{Claim, ClaimKind};
+use crate::policy::Policy;
+use crate::run::{Outcome, Usage};
+use crate::time::{Millis, Mono, Slot};
+
+pub use io::{Chance, Command, Event, EventKind, Input, Now, Offer, Seen, Start, Verdict};
+
+/// No wait is longer, so that a clock that was set or a machine that slept is noticed.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Agent {
+    /// What this instance can run; none before the first offer and after a withdrawal.
+    offer: Option<Offer>,
+    /// The policy of the newest offer: what runs goes on by it after a withdrawal.
+    policy: Policy,
+    /// Slots before this are not caught up.
+    since: Millis,
+    /// As far as the store has told.
+    newest_started: Option<Slot>,
+    /// As far as the store has told.
+    newest_skipped: Option<Slot>,
+    /// The slot this instance waits for.
+    next_slot: Option<Slot>,
+    /// The wall clock at the last input, to notice that it was set back.
+    last_wall: Millis,
+    /// A claim was given up because the store did not answer: look for a slot to catch up when it does.
+    store_failed: bool,
+    stopping: bool,
+    parts: BTreeMap<RunId, Part>,
+    /// Wins that came too late to be used, until their release is answered.
+    strays: Vec<Stray>,
+}
+
+/// What this instance does about one run.
+#[derive(Debug)]
+struct Part {
+    place: Place,
+    state: State,
+}
+
+/// A place among those that this host has for guests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    None,
+    Asked,
+    Held,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Waits for a place until it could only be late.
+    Waiting { kind: ClaimKind, until: Mono },
+    /// Has a place and waits the jitter, or for a slot that is still ahead by the store's clock.
+    Jitter { kind: ClaimKind, at: Mono },
+    /// A claim was sent.
+    Claiming(Claiming),
+    /// Another instance runs it, or may: check again.
+    Backup(Backup),
+    /// Won, but so long after the claim was sent that a heartbeat must be ok first.
+    Confirming(Start),
+    /// The handler runs here.
+    Running { token: Token, attempt: Attempt, lost: bool },
+    /// The guest has ended and the store is to be told.
+    Closing(Closing),
+    /// This host lacked the resources to start it: it leaves the run alone.
+    Shunned { until: Mono },
+}
+
+#[derive(Debug)]
+struct Claiming {
+    claim: Claim,
+    first_sent: Mono,
+    /// From here on it could only be late, or a lease has passed.
+    give_up: Mono,
+    /// When to send it again; none while a copy is on its way.
+    resend: Option<Mono>,
+}
+
+#[derive(Debug)]
+struct Backup {
+    /// When to look again; none while the store is asked or a place is awaited.
+    check: Option<Mono>,
+    /// For an own slot that was skipped: until when it could still be started by someone.
+    skipped_until: Option<Mono>,
+}
+
+#[derive(Debug)]
+struct Closing {
+    token: Token,
+    attempt: Attempt,
+    close: Close,
+    usage: Usage,
+    resend: Option<Mono>,
+    /// A release is not tried for longer than a lease.
+    give_up: Option<Mono>,
+}
+
+#[derive(Debug, Clone)]
+enum Close {
+    Finish(Outcome),
+    /// Handed over; with `shun`, this host leaves the run alone for a lease.
+    Release { shun: bool },
+}
+
+#[derive(Debug)]
+struct Stray {
+    run: RunId,
+    token: Token,
+    resend: Option<Mono>,
+    give_up: Mono,
+}
+
+/// One call of [`Agent::handle`]: its clocks, its chance, and the commands so far.
+struct Turn<'a> {
+    now: Now,
+    chance: &'a mut dyn Chance,
+    out: Vec<Command>,
+}
+
+impl Turn<'_> {
+    fn event(&mut self, kind: EventKind, run: &RunId, attempt: Option<Attempt>, detail: impl Into<String>) {
+        self.out.push(Command::Event(Event { kind, run: Some(run.clone()), attempt, detail: detail.into() }));
+    }
+
+    /// A random time between one and two heartbeats from now.
+    fn next_check(&mut self, policy: &Policy) -> Mono {
+        self.now.mono + policy.heartbeat + self.chance.up_to(policy.heartbeat)
+    }
+}
+
+impl Agent {
+    /// An agent that knows nothing yet.
+    pub fn new() -> Agent {
+        Agent::default()
+    }
+
+    /// Takes in what happened and says what to do about it.
+    pub fn handle(&mut self, now: Now, input: Input, chance: &mut dyn Chance) -> Vec<Command> {
+        let mut turn = Turn { now, chance, out: Vec::new() };
+        self.take(&mut turn, input);
+        self.wall_set_back(&turn);
+        self.look_for_slot(&mut turn);
+        self.wake_parts(&mut turn);
+        turn.out
+    }
+
+    /// When [`Input::Wake`] is due.
+    pub fn next_wakeup(&self, now: Now) -> Option<Mono> {
+        let by_slot = self.next_slot.filter(|_| !self.stopping).map(|slot| now.mono + slot.0.since(now.wall));
+        let by_part = self.parts.values().filter_map(Part::wakeup).min();
+        let by_stray = self.strays.iter().map(|s| s.resend.unwrap_or(s.give_up)).min();
+        let first = by_slot.into_iter().chain(by_part).chain(by_stray).min()?;
+        Some(first.min(now.mono + LONGEST_WAIT))
+    }
+
+    /// The slot this instance waits for, for people.
+    pub fn next_slot(&self) -> Option<Slot> {
+        self.next_slot
+    }
+
+    /// Nothing of this job is left to do here: after a stop, the host may end.
+    pub fn is_idle(&self) -> bool {
+        self.parts.is_empty() && self.strays.is_empty()
+    }
+
+    fn take(&mut self, t: &mut Turn<'_>, input: Input) {
+        match input {
+            Input::Wake => {}
+            Input::Offered { offer, since, newest_started, newest_skipped } => {
+                self.heard(newest_started, newest_skipped);
+                self.offered(t, offer, since);
+            }
+            Input::Withdrawn => self.withdrawn(t),
+            Input::Place(run) => self.placed(t, &run),
+            Input::NoPlace(run) => self.no_place(t, &run),
+            Input::Claimed { run, token, answer, store_now } => self.claimed(t, &run, token, answer, store_now),
+            Input::ClaimUnanswered { run, token } => self.claim_unanswered(t, &run, token),
+            Input::Seen(run, seen) => {
+                self.heard(seen.newest_started, seen.newest_skipped);
+                self.seen(t, &run, &seen);
+            }
+            Input::CheckUnanswered(run) => self.check_unanswered(t, &run),
+            Input::StoreUp => self.store_up(t),
+            Input::Confirmed(run, token) => self.confirmed(t, &run, token),
+            Input::StartFailed { run, token, for_want, failure } => self.start_failed(t, &run, token, for_want, failure),
+            Input::Ended { run, token, verdict, usage } => self.ended(t, &run, token, verdict, usage),
+            Input::Lost(run, token) => self.lost(t, &run, token),
+            Input::Uncertain(run, token) => self.uncertain(t, &run, token),
+            Input::Closed { run, token, accepted } => self.closed(t, &run, token, accepted),
+            Input::CloseUnanswered { run, token } => self.close_unanswered(t, &run, token),
+            Input::Stop => self.stop(t),
+            Input::StopForce => self.stop_force(t),
+        }
+    }
+
+    /// Remembers the newest slots that the store has told of.
+    fn heard(&mut self, newest_started: Option<Slot>, newest_skipped: Option<Slot>) {
+        self.newest_started = self.newest_started.max(newest_started);
+        self.newest_skipped = self.newest_skipped.max(newest_skipped);
+    }
+
+    /// Acts on every part whose time has come.
+    fn wake_parts(&mut self, t: &mut Turn<'_>) {
+        let due = |part: &Part| part.wakeup().is_some_and(|at| at <= t.now.mono);
+        let runs: Vec<RunId> = self.parts.iter().filter(|(_, part)| due(part)).map(|(run, _)| run.clone()).collect();
+        for run in runs {
+            self.wake_part(t, &run);
+        }
+        self.wake_strays(t);
+    }
+
+    fn wake_part(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        let Some(part) = self.parts.get_mut(run) else { return };
+        match &mut part.state {
+            State::Waiting { .. } => self.waited_too_long(t, run),
+            State::Jitter { kind, .. } => {
+                let kind = *kind;
+                self.send_claim(t, run, kind);
+            }
+            State::Claiming(_) => self.resend_claim(t, run),
+            State::Backup(backup) => {
+                backup.check = None;
+                t.out.push(Command::Check(run.clone()));
+            }
+            State::Closing(_) => self.resend_close(t, run),
+            State::Shunned { .. } => self.remove(t, run),
+            State::Confirming(_) | State::Running { .. } => {}
+        }
+    }
+
+    /// Ends this instance's part in a run and gives its place back.
+    fn remove(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        if let Some(part) = self.parts.remove(run)
+            && part.place != Place::None
+        {
+            t.out.push(Command::Free(run.clone()));
+        }
+    }
+
+    /// Goes over to another state; the place is kept only where the new state needs one.
+    fn become_state(&mut self, t: &mut Turn<'_>, run: &RunId, state: State) {
+        let needs_place = matches!(
+            state,
+            State::Jitter { .. }
+                | State::Claiming(_)
+                | State::Confirming(_)
+                | State::Running { .. }
+                | State::Waiting { .. }
+        );
+        let part = self.parts.entry(run.clone()).or_insert(Part { place: Place::None, state: State::Shunned { until: t.now.mono } });
+        part.state = state;
+        if !needs_place && part.place != Place::None {
+            part.place = Place::None;
+            t.out.push(Command::Free(run.clone()));
+        }
+    }
+}
+
+impl Part {
+    /// When this part wants to be woken.
+    fn wakeup(&self) -> Option<Mono> {
+        match &self.state {
+            State::Waiting { until, .. } => Some(*until),
+            State::Jitter { at, .. } => Some(*at),
+            State::Claiming(claiming) => claiming.resend,
+            State::Backup(backup) => backup.check,
+            State::Confirming(_) | State::Running { .. } => None,
+            State::Closing(closing) => closing.resend,
+            State::Shunned { until } => Some(*until),
+        }
+    }
+}

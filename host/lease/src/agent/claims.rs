@@ -1,0 +1,257 @@
+//! From a place to a claim to its answer.
+
+use std::time::Duration;
+
+use crate::id::{Attempt, Fence, RunId, Token};
+use crate::op::{Claim, ClaimAnswer, ClaimKind};
+use crate::policy::CLOCK_GRACE;
+use crate::time::{Millis, Mono};
+
+use super::{Agent, Backup, Claiming, Command, EventKind, Place, Start, State, Stray, Turn};
+
+impl Agent {
+    /// A place is free for this run.
+    pub(super) fn placed(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        let jitter = match self.parts.get_mut(run) {
+            Some(part) if part.place == Place::Asked => {
+                part.place = Place::Held;
+                match part.state {
+                    State::Waiting { kind: kind @ ClaimKind::CatchUp { .. }, .. } => Some((kind, self.policy.catch_up_jitter)),
+                    State::Waiting { kind, .. } => Some((kind, self.policy.jitter)),
+                    State::Backup(_) => None,
+                    _ => return,
+                }
+            }
+            // Nobody waits for it any more.
+            _ => return t.out.push(Command::Free(run.clone())),
+        };
+        match jitter {
+            Some((kind, limit)) => {
+                let at = t.now.mono + t.chance.up_to(limit);
+                self.become_state(t, run, State::Jitter { kind, at });
+            }
+            None => self.send_claim(t, run, ClaimKind::Takeover),
+        }
+    }
+
+    /// No place is free. A slot waits for one until it could only be late; a backup stays one.
+    pub(super) fn no_place(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        if self.parts.get(run).is_some_and(|part| matches!(part.state, State::Waiting { .. })) {
+            t.event(EventKind::NoPlace, run, None, "waits for one");
+        }
+    }
+
+    /// No place until it could only be late.
+    pub(super) fn waited_too_long(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        t.event(EventKind::Late, run, None, "no place was free in time");
+        self.remove(t, run);
+        t.out.push(Command::Poll);
+    }
+
+    /// Sends a new claim.
+    pub(super) fn send_claim(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind) {
+        let Some(offer) = &self.offer else { return self.remove(t, run) };
+        let kind = match (kind, run.slot()) {
+            (ClaimKind::CatchUp { .. }, Some(slot)) => ClaimKind::CatchUp { age: t.now.store.since(slot.0) },
+            _ => kind,
+        };
+        let claim = Claim {
+            run: run.clone(),
+            kind,
+            token: t.chance.token(),
+            runner: String::new(),
+            digest: Some(offer.digest),
+            terms: self.policy.terms(),
+            not_after: Millis(0),
+        };
+        let give_up = t.now.mono + self.time_to_be_late(t, run, kind);
+        t.out.push(Command::Claim(claim.clone()));
+        self.become_state(t, run, State::Claiming(Claiming { claim, first_sent: t.now.mono, give_up, resend: None }));
+    }
+
+    /// How long a claim sent now may be resent: a slot's until it could only be late, others for a lease.
+    fn time_to_be_late(&self, t: &Turn<'_>, run: &RunId, kind: ClaimKind) -> Duration {
+        let bound = match kind {
+            ClaimKind::Slot => self.policy.max_late,
+            ClaimKind::CatchUp { age } => self.policy.catch_up.min(age + self.policy.max_late),
+            ClaimKind::Takeover | ClaimKind::OnDemand => return self.policy.lease,
+        };
+        run.slot().map_or(self.policy.lease, |slot| (slot.0 + bound + CLOCK_GRACE).since(t.now.store))
+    }
+
+    /// The claim was not answered: send the same again soon, or give it up.
+    pub(super) fn claim_unanswered(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
+        let pause = self.policy.store_deadline();
+        let Some(claiming) = self.claiming(run, token) else { return };
+        if t.now.mono < claiming.give_up && !self.stopping {
+            let claiming = self.claiming(run, token).expect("it was found a moment ago");
+            claiming.resend = Some(t.now.mono + pause);
+            return;
+        }
+        self.store_failed = true;
+        t.event(EventKind::StoreDown, run, None, "the store did not answer the claim in time");
+        // A copy may have won all the same: what was won is given back by its token.
+        self.release_stray(t, run, token);
+        self.remove(t, run);
+        t.out.push(Command::Poll);
+    }
+
+    /// S13: the same token, so that a copy that did arrive is not a second claim.
+    pub(super) fn resend_claim(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        if let Some(State::Claiming(claiming)) = self.parts.get_mut(run).map(|part| &mut part.state) {
+            claiming.resend = None;
+            t.out.push(Command::Claim(claiming.claim.clone()));
+        }
+    }
+
+    /// The store has answered a claim.
+    pub(super) fn claimed(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, answer: ClaimAnswer, store_now: Millis) {
+        let Some(claiming) = self.claiming(run, token) else {
+            // The answer to a claim that was given up: what it won is given back at once.
+            if matches!(answer, ClaimAnswer::Won { .. }) && !self.holds(run, token) {
+                self.release_stray(t, run, token);
+            }
+            return;
+        };
+        let (kind, first_sent, digest) = (claiming.claim.kind, claiming.first_sent, claiming.claim.digest);
+        match answer {
+            ClaimAnswer::Won { attempt, fence, payload } => {
+                let reason = reason(kind, attempt);
+                let due = run.slot().map_or(store_now, |slot| slot.0);
+                let start =
+                    Start { run: run.clone(), token, attempt, fence, reason, due, digest, first_sent, payload };
+                self.won(t, run, kind, start, fence);
+            }
+            ClaimAnswer::Old => self.resend_claim(t, run),
+            ClaimAnswer::Early => self.early(t, run, kind, store_now),
+            _ if self.stopping => self.remove(t, run),
+            ClaimAnswer::Running { attempt, .. } => self.back_up(t, run, Some(attempt), None),
+            ClaimAnswer::Stale => self.back_up(t, run, None, None),
+            ClaimAnswer::Overlap { with } => self.overlapped(t, run, kind, with),
+            ClaimAnswer::Ended(_) => self.remove(t, run),
+            ClaimAnswer::None { newest_started } => {
+                self.heard(newest_started, None);
+                self.remove(t, run);
+            }
+            ClaimAnswer::Late => {
+                t.event(EventKind::Late, run, None, format!("it is {store_now} by the store's clock"));
+                self.remove(t, run);
+                t.out.push(Command::Poll);
+            }
+            ClaimAnswer::Superseded { newest_started } => {
+                self.heard(newest_started, None);
+                let detail = newest_started.map_or(String::new(), |newest| format!("slot {newest} has started"));
+                t.event(EventKind::Superseded, run, None, detail);
+                self.remove(t, run);
+            }
+        }
+    }
+
+    fn won(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, start: Start, fence: Fence) {
+        let (attempt, token) = (start.attempt, start.token);
+        self.heard(run.slot(), None);
+        t.event(EventKind::Claimed, run, Some(attempt), format!("fence {}", fence.0));
+        if let ClaimKind::CatchUp { age } = kind {
+            t.event(EventKind::CatchUp, run, Some(attempt), format!("{} s after it was due", age.as_secs()));
+        }
+        if attempt > Attempt(1) {
+            t.event(EventKind::Takeover, run, Some(attempt), "");
+        }
+        if self.stopping || self.offer.is_none() {
+            self.release_stray(t, run, token);
+            return self.remove(t, run);
+        }
+        // The lease counts from the first sending. When that is over, a heartbeat must be ok before the handler starts.
+        if t.now.mono.since(start.first_sent) >= self.policy.lease {
+            t.out.push(Command::Confirm(start.clone()));
+            return self.become_state(t, run, State::Confirming(start));
+        }
+        self.start(t, run, start);
+    }
+
+    /// The slot is ahead by the store's clock: wait by the own timer and claim again.
+    fn early(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, store_now: Millis) {
+        if self.stopping {
+            return self.remove(t, run);
+        }
+        let ahead = run.slot().map_or(Duration::ZERO, |slot| slot.0.since(store_now));
+        t.event(EventKind::Early, run, None, format!("{} ms ahead by the store's clock", ahead.as_millis()));
+        self.become_state(t, run, State::Jitter { kind, at: t.now.mono + ahead });
+    }
+
+    /// Another run of the job is live: back it up, and watch the own slot while someone could still start it.
+    fn overlapped(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, with: RunId) {
+        if !self.parts.contains_key(&with) {
+            self.back_up(t, &with, None, None);
+        }
+        match kind {
+            ClaimKind::Slot | ClaimKind::CatchUp { .. } => {
+                t.event(EventKind::Skip, run, None, format!("{with} is still running"));
+                self.heard(None, run.slot());
+                let until = t.now.mono + self.time_to_be_late(t, run, kind);
+                self.back_up(t, run, None, Some(until));
+            }
+            // A takeover that is refused for overlap waits like any backup.
+            ClaimKind::Takeover | ClaimKind::OnDemand => self.back_up(t, run, None, None),
+        }
+    }
+
+    /// Becomes a backup of a run; said once.
+    pub(super) fn back_up(&mut self, t: &mut Turn<'_>, run: &RunId, of: Option<Attempt>, skipped_until: Option<Mono>) {
+        if skipped_until.is_none() {
+            t.event(EventKind::Backup, run, of, "");
+        }
+        let check = Some(t.next_check(&self.policy));
+        self.become_state(t, run, State::Backup(Backup { check, skipped_until }));
+    }
+
+    /// Gives back a win that is not used.
+    pub(super) fn release_stray(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
+        if self.strays.iter().any(|stray| stray.token == token) {
+            return;
+        }
+        let give_up = t.now.mono + self.policy.lease;
+        self.strays.push(Stray { run: run.clone(), token, resend: None, give_up });
+        t.out.push(Command::Release { run: run.clone(), token, usage: Default::default() });
+    }
+
+    /// Sends releases of unused wins again; after a lease they no longer matter.
+    pub(super) fn wake_strays(&mut self, t: &mut Turn<'_>) {
+        let now = t.now.mono;
+        self.strays.retain(|stray| now < stray.give_up);
+        for stray in &mut self.strays {
+            if stray.resend.is_some_and(|at| at <= now) {
+                stray.resend = None;
+                t.out.push(Command::Release { run: stray.run.clone(), token: stray.token, usage: Default::default() });
+            }
+        }
+    }
+
+    fn claiming(&mut self, run: &RunId, token: Token) -> Option<&mut Claiming> {
+        match self.parts.get_mut(run).map(|part| &mut part.state) {
+            Some(State::Claiming(claiming)) if claiming.claim.token == token => Some(claiming),
+            _ => None,
+        }
+    }
+
+    /// Whether this token is one that this instance works under.
+    fn holds(&self, run: &RunId, token: Token) -> bool {
+        match self.parts.get(run).map(|part| &part.state) {
+            Some(State::Confirming(start)) => start.token == token,
+            Some(State::Running { token: held, .. }) => *held == token,
+            Some(State::Closing(closing)) => closing.token == token,
+            _ => false,
+        }
+    }
+}
+
+/// The word that the handler is told.
+fn reason(kind: ClaimKind, attempt: Attempt) -> &'static str {
+    match kind {
+        _ if attempt > Attempt(1) => "takeover",
+        ClaimKind::Slot => "schedule",
+        ClaimKind::CatchUp { .. } => "catch-up",
+        ClaimKind::Takeover => "takeover",
+        ClaimKind::OnDemand => "on-demand",
+    }
+}

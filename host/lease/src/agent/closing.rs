@@ -1,0 +1,223 @@
+//! From the start of a handler to the record of its end, and the stop of the host.
+
+use crate::id::{Attempt, RunId, Token};
+use crate::run::{Failure, Outcome, Usage};
+
+use super::{Agent, Close, Closing, Command, EventKind, Start, State, Turn, Verdict};
+
+impl Agent {
+    /// H1: after its `won`, once per win.
+    pub(super) fn start(&mut self, t: &mut Turn<'_>, run: &RunId, start: Start) {
+        let (token, attempt) = (start.token, start.attempt);
+        t.out.push(Command::Start(start));
+        self.become_state(t, run, State::Running { token, attempt, lost: false });
+    }
+
+    /// The first heartbeat of a late win is ok: now the handler may start.
+    pub(super) fn confirmed(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
+        match self.parts.get(run).map(|part| &part.state) {
+            Some(State::Confirming(start)) if start.token == token => {
+                let start = start.clone();
+                self.start(t, run, start);
+            }
+            _ => {}
+        }
+    }
+
+    /// For want of resources the run is given back and left alone for a lease; any other failure to start is final.
+    pub(super) fn start_failed(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, for_want: bool, failure: Failure) {
+        if for_want {
+            self.close(t, run, token, Close::Release { shun: true }, Usage::default());
+        } else {
+            self.close(t, run, token, Close::Finish(Outcome::Failed(failure)), Usage::default());
+        }
+    }
+
+    /// The guest has ended: tell the store, or nobody when the run is lost.
+    pub(super) fn ended(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, verdict: Verdict, usage: Usage) {
+        match (self.parts.get(run).map(|part| &part.state), verdict) {
+            (Some(State::Running { token: held, lost, attempt }), verdict) if *held == token => {
+                let attempt = *attempt;
+                // H2: nothing of a lost attempt is acted on.
+                match verdict {
+                    _ if *lost => self.after_loss(t, run, token, attempt),
+                    Verdict::Nothing => self.after_loss(t, run, token, attempt),
+                    Verdict::Finish(outcome) => self.close(t, run, token, Close::Finish(outcome), usage),
+                    Verdict::Release => self.close(t, run, token, Close::Release { shun: false }, usage),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A heartbeat was refused; the guest has been told. Its place is kept until it has ended.
+    pub(super) fn lost(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
+        match self.parts.get_mut(run).map(|part| &mut part.state) {
+            Some(State::Running { token: held, attempt, lost }) if *held == token && !*lost => {
+                *lost = true;
+                let attempt = *attempt;
+                t.event(EventKind::Lost, run, Some(attempt), "its heartbeat was refused");
+            }
+            Some(State::Confirming(start)) if start.token == token => {
+                let attempt = start.attempt;
+                t.event(EventKind::Lost, run, Some(attempt), "it was lost before it started");
+                self.after_loss(t, run, token, attempt);
+            }
+            // While closing, the answer to the finish or release decides.
+            _ => {}
+        }
+    }
+
+    /// The store cannot be reached and the lease may have ended.
+    pub(super) fn uncertain(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
+        match self.parts.get(run).map(|part| &part.state) {
+            Some(State::Running { token: held, attempt, .. }) if *held == token => {
+                let attempt = *attempt;
+                t.event(EventKind::Uncertain, run, Some(attempt), "the store cannot be reached");
+            }
+            _ => {}
+        }
+    }
+
+    /// The store has recorded the end, or refused it because the run was lost.
+    pub(super) fn closed(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, accepted: bool) {
+        if let Some(at) = self.strays.iter().position(|stray| stray.token == token) {
+            self.strays.remove(at);
+            return;
+        }
+        let Some(closing) = self.closing(run, token) else { return };
+        let (attempt, close) = (closing.attempt, closing.close.clone());
+        if !accepted {
+            t.event(EventKind::Lost, run, Some(attempt), "the store refused to record its end");
+            return self.after_loss(t, run, token, attempt);
+        }
+        t.out.push(Command::Drop(run.clone(), token));
+        match close {
+            Close::Finish(outcome) => {
+                let (kind, detail) = told(&outcome);
+                t.event(kind, run, Some(attempt), detail);
+                self.remove(t, run);
+            }
+            Close::Release { shun } => {
+                t.event(EventKind::Interrupted, run, Some(attempt), "handed over");
+                if shun && !self.stopping {
+                    let until = t.now.mono + self.policy.lease;
+                    self.become_state(t, run, State::Shunned { until });
+                } else {
+                    self.remove(t, run);
+                }
+            }
+        }
+    }
+
+    /// No answer: the same again, a finish until there is one, a release for a lease.
+    pub(super) fn close_unanswered(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
+        let resend = Some(t.now.mono + self.policy.store_deadline());
+        if let Some(stray) = self.strays.iter_mut().find(|stray| stray.token == token) {
+            stray.resend = resend;
+        } else if let Some(closing) = self.closing(run, token) {
+            closing.resend = resend;
+        }
+    }
+
+    pub(super) fn resend_close(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        let Some(State::Closing(closing)) = self.parts.get_mut(run).map(|part| &mut part.state) else { return };
+        if closing.give_up.is_some_and(|at| at <= t.now.mono) {
+            // The lease has run out by itself: a backup takes the run over.
+            return self.remove(t, run);
+        }
+        closing.resend = None;
+        t.out.push(closing.command(run));
+    }
+
+    /// The host stops: nothing new, running guests are told, unused wins are given back.
+    pub(super) fn stop(&mut self, t: &mut Turn<'_>) {
+        self.stopping = true;
+        self.next_slot = None;
+        for run in self.parts.keys().cloned().collect::<Vec<_>>() {
+            match &self.parts[&run].state {
+                State::Running { token, .. } => t.out.push(Command::Signal(run, *token)),
+                State::Closing(_) => {}
+                State::Confirming(start) => {
+                    let token = start.token;
+                    self.close(t, &run, token, Close::Release { shun: false }, Usage::default());
+                }
+                // A copy on its way is given back when it wins; one that was not answered may have won.
+                State::Claiming(claiming) if claiming.resend.is_none() => {}
+                State::Claiming(claiming) => {
+                    let token = claiming.claim.token;
+                    self.release_stray(t, &run, token);
+                    self.remove(t, &run);
+                }
+                State::Waiting { .. } | State::Jitter { .. } | State::Backup(_) | State::Shunned { .. } => {
+                    self.remove(t, &run);
+                }
+            }
+        }
+    }
+
+    /// H5: guests that still run are interrupted, so that they end and are handed over.
+    pub(super) fn stop_force(&mut self, t: &mut Turn<'_>) {
+        for (run, part) in &self.parts {
+            if let State::Running { token, .. } = part.state {
+                t.out.push(Command::Force(run.clone(), token));
+            }
+        }
+    }
+
+    /// Begins to tell the store. Heartbeats go on until a finish is answered; a release ends them first, for the store
+    /// refuses those that come after it.
+    fn close(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, close: Close, usage: Usage) {
+        let attempt = match self.parts.get(run).map(|part| &part.state) {
+            Some(State::Running { token: held, attempt, .. }) if *held == token => *attempt,
+            Some(State::Confirming(start)) if start.token == token => start.attempt,
+            _ => return,
+        };
+        let give_up = match close {
+            Close::Finish(_) => None,
+            Close::Release { .. } => {
+                t.out.push(Command::Drop(run.clone(), token));
+                Some(t.now.mono + self.policy.lease)
+            }
+        };
+        let closing = Closing { token, attempt, close, usage, resend: None, give_up };
+        t.out.push(closing.command(run));
+        self.become_state(t, run, State::Closing(closing));
+    }
+
+    /// The run goes on elsewhere: this instance is its backup now.
+    fn after_loss(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, attempt: Attempt) {
+        t.out.push(Command::Drop(run.clone(), token));
+        if self.stopping || self.offer.is_none() {
+            self.remove(t, run);
+        } else {
+            self.back_up(t, run, Some(attempt), None);
+        }
+    }
+
+    fn closing(&mut self, run: &RunId, token: Token) -> Option<&mut Closing> {
+        match self.parts.get_mut(run).map(|part| &mut part.state) {
+            Some(State::Closing(closing)) if closing.token == token => Some(closing),
+            _ => None,
+        }
+    }
+}
+
+impl Closing {
+    fn command(&self, run: &RunId) -> Command {
+        let (run, token, usage) = (run.clone(), self.token, self.usage);
+        match &self.close {
+            Close::Finish(outcome) => Command::Finish { run, token, outcome: outcome.clone(), usage },
+            Close::Release { .. } => Command::Release { run, token, usage },
+        }
+    }
+}
+
+/// How an outcome is told to people.
+fn told(outcome: &Outcome) -> (EventKind, String) {
+    match outcome {
+        Outcome::Success { output, .. } => (EventKind::Success, format!("{} bytes of output", output.len())),
+        Outcome::Failed(failure) => (EventKind::Failed, format!("{}: {}", failure.code, failure.message)),
+        Outcome::Interrupted { reason } => (EventKind::Interrupted, reason.clone()),
+    }
+}

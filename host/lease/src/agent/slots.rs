@@ -1,0 +1,129 @@
+//! When a slot is due, and which missed slot is caught up.
+
+use std::time::Duration;
+
+use crate::id::RunId;
+use crate::op::ClaimKind;
+use crate::policy::CLOCK_GRACE;
+use crate::time::{Millis, Slot};
+
+use super::{Agent, Command, Event, EventKind, Offer, Part, Place, State, Turn};
+
+impl Agent {
+    /// The plugin directory offers the job.
+    pub(super) fn offered(&mut self, t: &mut Turn<'_>, offer: Offer, since: Millis) {
+        let same_slots = self.offer.as_ref().is_some_and(|old| same_schedule(old, &offer));
+        self.policy = offer.policy.clone();
+        self.offer = Some(offer);
+        self.since = since;
+        if self.stopping || same_slots {
+            return;
+        }
+        self.next_slot = self.next_after(t.now.wall);
+        self.catch_up(t);
+    }
+
+    /// The plugin directory offers the job no more: nothing new is started; what runs goes on.
+    pub(super) fn withdrawn(&mut self, t: &mut Turn<'_>) {
+        self.offer = None;
+        self.next_slot = None;
+        let idle = |state: &State| {
+            matches!(state, State::Waiting { .. } | State::Jitter { .. } | State::Backup(_) | State::Shunned { .. })
+        };
+        let runs: Vec<RunId> =
+            self.parts.iter().filter(|(_, part)| idle(&part.state)).map(|(run, _)| run.clone()).collect();
+        for run in runs {
+            self.remove(t, &run);
+        }
+    }
+
+    /// The latest due slot, if it is less than `catch_up` ago and no run of it is known. Only the latest: a backlog is
+    /// never replayed.
+    pub(super) fn catch_up(&mut self, t: &mut Turn<'_>) {
+        let catch_up = self.policy.catch_up;
+        let Some(offer) = &self.offer else { return };
+        let Some(schedule) = &offer.schedule else { return };
+        if catch_up.is_zero() || self.stopping {
+            return;
+        }
+        let Some(slot) = schedule.latest_at_or_before(t.now.wall, t.now.wall - catch_up) else { return };
+        let known = Some(slot) <= self.newest_started || Some(slot) <= self.newest_skipped || slot.0 < self.since;
+        if known || self.parts.contains_key(&RunId::Slot(slot)) {
+            return;
+        }
+        self.begin(t, slot, ClaimKind::CatchUp { age: t.now.wall.since(slot.0) });
+    }
+
+    /// The store answers again: what it missed of this instance's claims is caught up like at a start.
+    pub(super) fn store_up(&mut self, t: &mut Turn<'_>) {
+        if std::mem::take(&mut self.store_failed) {
+            self.catch_up(t);
+        }
+    }
+
+    /// A wall clock that was set back computes its slots anew; those that have started stay out.
+    pub(super) fn wall_set_back(&mut self, t: &Turn<'_>) {
+        if t.now.wall + Duration::from_secs(1) < self.last_wall && self.next_slot.is_some() {
+            let started = self.newest_started.map_or(Millis(i64::MIN), |slot| slot.0);
+            self.next_slot = self.next_after(t.now.wall.max(started));
+        }
+        self.last_wall = t.now.wall;
+    }
+
+    /// Begins the latest due slot. Slots that passed unseen before it are told and left.
+    pub(super) fn look_for_slot(&mut self, t: &mut Turn<'_>) {
+        let Some(next) = self.next_slot.filter(|next| next.0 <= t.now.wall && !self.stopping) else { return };
+        let Some(schedule) = self.offer.as_ref().and_then(|offer| offer.schedule.as_ref()) else { return };
+        let latest = schedule.latest_at_or_before(t.now.wall, next.0 - Duration::from_millis(1)).unwrap_or(next);
+        self.next_slot = self.next_after(t.now.wall);
+        if next < latest {
+            let detail = format!("from {next} to before {latest}: this host could not look");
+            t.out.push(Command::Event(Event { kind: EventKind::Missed, run: None, attempt: None, detail }));
+        }
+        let age = t.now.wall.since(latest.0);
+        if age <= self.policy.max_late + CLOCK_GRACE {
+            self.begin(t, latest, ClaimKind::Slot);
+        } else if age < self.policy.catch_up {
+            self.begin(t, latest, ClaimKind::CatchUp { age });
+        } else {
+            t.event(EventKind::Missed, &RunId::Slot(latest), None, "too long ago to be caught up");
+        }
+    }
+
+    /// The slot after `t` that this instance will wait for.
+    fn next_after(&self, t: Millis) -> Option<Slot> {
+        self.offer.as_ref()?.schedule.as_ref()?.next_after(t)
+    }
+
+    /// Asks for a place; the claim follows when there is one.
+    fn begin(&mut self, t: &mut Turn<'_>, slot: Slot, kind: ClaimKind) {
+        let run = RunId::Slot(slot);
+        if self.parts.contains_key(&run) {
+            return;
+        }
+        let bound = match kind {
+            ClaimKind::CatchUp { age } => self.policy.catch_up.min(age + self.policy.max_late),
+            _ => self.policy.max_late,
+        };
+        let until = t.now.mono + (slot.0 + bound).since(t.now.wall);
+        self.parts.insert(run.clone(), Part { place: Place::Asked, state: State::Waiting { kind, until } });
+        t.out.push(Command::Reserve(run));
+    }
+
+    /// An expired run that is left because the next slot replaces it: a slot is due that is newer than it and newer
+    /// than both the newest started and the newest skipped one. With no further slot in the schedule it is not left.
+    pub(super) fn left_for_due_slot(&self, run: &RunId, wall: Millis) -> bool {
+        let Some(slot) = run.slot() else { return false };
+        let Some(schedule) = self.offer.as_ref().and_then(|offer| offer.schedule.as_ref()) else { return false };
+        let replaced = schedule.latest_at_or_before(wall, slot.0).is_some_and(|due| {
+            due > slot && Some(due) > self.newest_started && Some(due) > self.newest_skipped
+        });
+        replaced && schedule.next_after(wall).is_some()
+    }
+}
+
+/// Whether two offers have the same slots.
+fn same_schedule(a: &Offer, b: &Offer) -> bool {
+    let print = |offer: &Offer| offer.schedule.as_ref().map(|schedule| schedule.fingerprint());
+    print(a) == print(b)
+}

@@ -1,0 +1,249 @@
+//! A small world: agents, one job's record, a network that answers, and clocks that go as the test says.
+
+mod world;
+
+use std::time::Duration;
+
+use crate::agent::EventKind;
+use crate::id::Attempt;
+use crate::policy::{Overlap, Policy};
+use crate::run::Status;
+
+use world::{World, slot};
+
+const S: i64 = 1_000;
+
+fn every(seconds: u64) -> World {
+    World::new(Duration::from_secs(seconds), Policy::default())
+}
+
+#[test]
+fn a_due_slot_runs_once_and_the_others_back_it_up() {
+    let mut w = every(60).hosts(3).runs_take(10 * S);
+    w.until(72 * S);
+    assert_eq!(w.started(60), [(60, 1)]);
+    assert_eq!(w.count(EventKind::Claimed), 1);
+    assert_eq!(w.count(EventKind::Backup), 2);
+    assert_eq!(w.status(60), Some(Status::Success));
+    w.until(90 * S);
+    assert!(w.others_are_idle(), "backups leave when the run has ended");
+}
+
+#[test]
+fn over_an_hour_every_slot_runs_exactly_once() {
+    let mut w = every(60).hosts(3).runs_take(5 * S);
+    w.until(3_610 * S);
+    let starts: Vec<(i64, u32)> = (1..=60).map(|minute| (minute * 60, 1)).collect();
+    assert_eq!(w.all_started(), starts);
+    assert_eq!(w.count(EventKind::Takeover), 0, "L3");
+}
+
+#[test]
+fn a_dead_runner_is_replaced_within_a_lease_and_two_heartbeats() {
+    let mut w = every(600).hosts(2).runs_take(100 * S);
+    w.until(605 * S);
+    let runner = w.runner(600).expect("it runs");
+    w.crash(runner);
+    w.until(650 * S);
+    // L1: last heartbeat + lease + 2 x heartbeat.
+    assert_eq!(w.started(600), [(600, 1), (600, 2)]);
+    w.until(800 * S);
+    assert_eq!(w.status(600), Some(Status::Success));
+    assert_eq!(w.starts_and_hand_overs(600), (2, 0));
+}
+
+#[test]
+fn a_host_that_comes_back_takes_its_own_dead_run_over() {
+    let mut w = every(600).hosts(1).runs_take(100 * S);
+    w.until(605 * S);
+    w.crash(0);
+    w.until(607 * S);
+    w.boot(0);
+    w.until(650 * S);
+    assert_eq!(w.started(600), [(600, 1), (600, 2)]);
+}
+
+#[test]
+fn a_run_that_a_due_slot_will_replace_is_left() {
+    // Trace 13: everything restarts after the next slot was due and before anyone started it.
+    let mut w = every(600).hosts(1).runs_take(500 * S);
+    w.until(610 * S);
+    w.crash(0);
+    w.until(1_250 * S);
+    w.boot(0);
+    w.until(1_300 * S);
+    assert_eq!(w.status(600), Some(Status::Interrupted));
+    assert_eq!(w.started(1_200), [(1_200, 1)], "caught up");
+    assert_eq!(w.count(EventKind::Takeover), 0);
+}
+
+#[test]
+fn overlap_skips_and_the_next_free_slot_wins_in_time() {
+    // Trace 1: slots every 3 s, a run takes 7 s.
+    let policy = Policy { jitter: Duration::ZERO, ..Policy::default() };
+    let mut w = World::new(Duration::from_secs(3), policy).hosts(2).runs_take(7 * S);
+    w.until(12 * S + 500);
+    assert_eq!(w.all_started(), [(3, 1), (12, 1)]);
+    assert!(w.count(EventKind::Skip) >= 2);
+    w.until(14 * S + 500);
+    assert_eq!(w.all_started(), [(3, 1), (12, 1)], "a skipped slot is not started by its backup");
+}
+
+#[test]
+fn allow_lets_runs_overlap() {
+    let policy = Policy { overlap: Overlap::Allow, ..Policy::default() };
+    let mut w = World::new(Duration::from_secs(10), policy).hosts(2).runs_take(25 * S);
+    w.until(41 * S);
+    assert_eq!(w.all_started(), [(10, 1), (20, 1), (30, 1), (40, 1)]);
+}
+
+#[test]
+fn stop_hands_over_within_two_heartbeats() {
+    let mut w = every(600).hosts(2).runs_take(100 * S);
+    w.until(620 * S);
+    let runner = w.runner(600).expect("it runs");
+    w.stop(runner);
+    // L2: after a release by 2 x heartbeat.
+    w.until(631 * S);
+    assert_eq!(w.started(600), [(600, 1), (600, 2)]);
+    assert_eq!(w.starts_and_hand_overs(600), (2, 1));
+    assert!(w.is_idle(runner));
+}
+
+#[test]
+fn a_refused_heartbeat_loses_the_run_and_makes_a_backup() {
+    // Trace 7: A freezes, B takes over, A wakes and is told, B dies: A takes over.
+    let mut w = every(3_600).hosts(2).runs_take(1_000 * S);
+    w.until(3_610 * S);
+    let a = w.runner(3_600).expect("it runs");
+    w.freeze(a, 60 * S);
+    w.until(3_700 * S);
+    let b = w.runner(3_600).expect("taken over");
+    assert_ne!(a, b);
+    assert_eq!(w.count(EventKind::Lost), 1);
+    w.crash(b);
+    w.until(3_745 * S);
+    assert_eq!(w.attempt(3_600), Attempt(3));
+    assert_eq!(w.runner(3_600), Some(a));
+}
+
+#[test]
+fn a_full_host_takes_over_as_soon_as_a_place_is_free() {
+    // Trace 8.
+    let mut w = every(3_600).hosts(2).runs_take(1_000 * S);
+    w.until(3_610 * S);
+    let a = w.runner(3_600).expect("it runs");
+    let b = 1 - a;
+    w.places(b, 0);
+    w.crash(a);
+    w.until(3_700 * S);
+    assert_eq!(w.attempt(3_600), Attempt(1));
+    w.places(b, 1);
+    w.until(3_701 * S);
+    assert_eq!(w.attempt(3_600), Attempt(2));
+}
+
+#[test]
+fn a_slot_without_a_place_waits_until_it_could_only_be_late() {
+    let mut w = every(600).hosts(1).runs_take(S);
+    w.places(0, 0);
+    w.until(650 * S);
+    assert_eq!(w.count(EventKind::NoPlace), 1);
+    w.places(0, 1);
+    w.until(651 * S);
+    assert_eq!(w.started(600), [(600, 1)]);
+    w.places(0, 0);
+    w.until(1_300 * S);
+    assert_eq!(w.count(EventKind::Late), 1);
+    assert_eq!(w.started(1_200), []);
+}
+
+#[test]
+fn clocks_that_run_ahead_wait_for_the_stores() {
+    // Trace 9: all hosts' clocks 15 s ahead.
+    let mut w = every(60).hosts(2).runs_take(S).wall_ahead(15 * S);
+    w.until(200 * S);
+    assert_eq!(w.all_started(), [(60, 1), (120, 1), (180, 1)]);
+    assert!(w.count(EventKind::Early) > 0);
+}
+
+#[test]
+fn after_a_store_outage_only_the_latest_slot_is_caught_up() {
+    let mut w = every(60).hosts(2).runs_take(S);
+    w.until(70 * S);
+    w.cut_store(true);
+    w.until(400 * S);
+    w.cut_store(false);
+    w.until(410 * S);
+    let mut started = w.all_started();
+    started.dedup();
+    assert_eq!(started.len(), 2, "{started:?}");
+    assert_eq!(started[1], (360, 1));
+    w.until(430 * S);
+    assert_eq!(w.started(420), [(420, 1)]);
+}
+
+#[test]
+fn a_frozen_host_runs_one_slot_not_a_backlog() {
+    let mut w = every(60).hosts(1).runs_take(S);
+    w.until(70 * S);
+    w.freeze(0, 600 * S);
+    w.until(700 * S);
+    assert_eq!(w.all_started(), [(60, 1), (660, 1)]);
+    assert!(w.count(EventKind::Missed) > 0);
+}
+
+#[test]
+fn a_first_announcement_catches_nothing_up() {
+    let mut w = every(60).hosts(0);
+    w.until(3_650 * S);
+    w.boot(0);
+    w.until(3_655 * S);
+    assert_eq!(w.all_started(), []);
+    w.until(3_661 * S);
+    assert_eq!(w.started(3_660), [(3_660, 1)]);
+}
+
+#[test]
+fn a_start_for_want_of_resources_is_left_to_others_for_a_lease() {
+    let mut w = every(600).hosts(2).runs_take(S);
+    w.want_of_resources(0);
+    w.until(630 * S);
+    assert_eq!(w.status(600), Some(Status::Success));
+    assert_eq!(w.runner_of(slot(600)), 1);
+}
+
+#[test]
+fn a_finish_whose_answer_is_lost_is_sent_again() {
+    let mut w = every(600).hosts(1).runs_take(10 * S);
+    w.until(605 * S);
+    w.lose_answers(true);
+    w.until(620 * S);
+    w.lose_answers(false);
+    w.until(630 * S);
+    assert_eq!(w.status(600), Some(Status::Success));
+    assert_eq!(w.started(600), [(600, 1)]);
+    assert!(w.is_idle(0));
+}
+
+#[test]
+fn a_withdrawn_job_finishes_what_runs_and_starts_nothing() {
+    let mut w = every(60).hosts(1).runs_take(20 * S);
+    w.until(65 * S);
+    w.withdraw(0);
+    w.until(200 * S);
+    assert_eq!(w.all_started(), [(60, 1)]);
+    assert_eq!(w.status(60), Some(Status::Success));
+    assert!(w.is_idle(0));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history() {
+    let history = |seed| {
+        let mut w = every(30).seed(seed).hosts(3).runs_take(40 * S);
+        w.until(600 * S);
+        w.history()
+    };
+    assert_eq!(history(7), history(7));
+    assert_ne!(history(7), history(8));
+}

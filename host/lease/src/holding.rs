@@ -1,0 +1,211 @@
+//! One running attempt's lease as its runner can know it: when to send a heartbeat, when the lease is in doubt, when it
+//! is lost, and when the guest is interrupted.
+//!
+//! It is apart from [`crate::agent`] because it is driven from another thread, which nothing a guest does can delay.
+
+use std::time::Duration;
+
+use crate::policy::{OnUncertain, Policy};
+use crate::time::Mono;
+
+/// The state of one attempt's lease.
+#[derive(Debug, Clone)]
+pub struct Holding {
+    lease: Duration,
+    heartbeat: Duration,
+    retry: Duration,
+    lost_grace: Duration,
+    on_uncertain: OnUncertain,
+    /// The first sending of the claim, or of the last acknowledged heartbeat, whichever is later.
+    confirmed: Mono,
+    /// When the next heartbeat is to be sent; none while one is on its way.
+    next_beat: Option<Mono>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The lease lasts.
+    Sure,
+    /// The lease may have ended.
+    Uncertain,
+    /// The lease is lost; the guest is interrupted then.
+    Lost { force_at: Mono },
+    /// The guest has been interrupted.
+    Forced,
+}
+
+/// What happened to the holding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// It is [`Holding::next_wakeup`], or later.
+    Wake,
+    /// The heartbeat sent at this time was acknowledged.
+    Acknowledged(Mono),
+    /// The heartbeat was refused.
+    Refused,
+    /// The heartbeat was not answered in time.
+    Unanswered,
+}
+
+/// What the host is to do about it, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Send a heartbeat now.
+    Beat,
+    /// The lease may have ended: hold outward effects.
+    Hold,
+    /// The lease is renewed after it was in doubt: let effects go on.
+    Resume,
+    /// H2: the lease is lost. Signal the guest, say so, fail its host calls.
+    Lose,
+    /// Interrupt the guest.
+    Force,
+}
+
+impl Holding {
+    /// An attempt whose claim was first sent at `first_sent`; a heartbeat is due a heartbeat later, or at once when
+    /// that has passed.
+    pub fn new(policy: &Policy, first_sent: Mono) -> Holding {
+        Holding {
+            lease: policy.lease,
+            heartbeat: policy.heartbeat,
+            retry: policy.store_deadline(),
+            lost_grace: policy.lost_grace,
+            on_uncertain: policy.on_uncertain,
+            confirmed: first_sent,
+            next_beat: Some(first_sent + policy.heartbeat),
+            phase: Phase::Sure,
+        }
+    }
+
+    /// The end of the lease as the runner can know it.
+    pub fn local_lease_end(&self) -> Mono {
+        self.confirmed + self.lease
+    }
+
+    /// Decides. Heartbeats come first, also after a late wake-up.
+    pub fn handle(&mut self, now: Mono, sign: Sign) -> Vec<Act> {
+        let mut acts = Vec::new();
+        match sign {
+            Sign::Wake => {}
+            Sign::Acknowledged(sent) => {
+                self.confirmed = self.confirmed.max(sent);
+                // Never a burst: a beat that was missed is not made up for.
+                self.next_beat = Some((sent + self.heartbeat).max(now));
+                if self.phase == Phase::Uncertain && now < self.local_lease_end() {
+                    self.phase = Phase::Sure;
+                    acts.push(Act::Resume);
+                }
+            }
+            Sign::Refused => self.lose(now, &mut acts),
+            Sign::Unanswered => self.next_beat = Some(now + self.retry),
+        }
+        if sign == Sign::Wake && self.holds() && self.next_beat.is_some_and(|at| at <= now) {
+            self.next_beat = None;
+            acts.insert(0, Act::Beat);
+        }
+        match self.phase {
+            Phase::Sure if now >= self.local_lease_end() => match self.on_uncertain {
+                OnUncertain::Hold => {
+                    self.phase = Phase::Uncertain;
+                    acts.push(Act::Hold);
+                }
+                OnUncertain::Stop => self.lose(now, &mut acts),
+            },
+            Phase::Lost { force_at } if now >= force_at => {
+                self.phase = Phase::Forced;
+                acts.push(Act::Force);
+            }
+            _ => {}
+        }
+        acts
+    }
+
+    /// When [`Sign::Wake`] is due; none when nothing will happen by itself.
+    pub fn next_wakeup(&self) -> Option<Mono> {
+        let by_phase = match self.phase {
+            Phase::Sure => Some(self.local_lease_end()),
+            Phase::Uncertain | Phase::Forced => None,
+            Phase::Lost { force_at } => Some(force_at),
+        };
+        let beat = self.next_beat.filter(|_| self.holds());
+        by_phase.into_iter().chain(beat).min()
+    }
+
+    /// Whether the attempt may still hold its run.
+    pub fn holds(&self) -> bool {
+        matches!(self.phase, Phase::Sure | Phase::Uncertain)
+    }
+
+    fn lose(&mut self, now: Mono, acts: &mut Vec<Act>) {
+        if self.holds() {
+            self.phase = Phase::Lost { force_at: now + self.lost_grace };
+            acts.push(Act::Lose);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Mono {
+        Mono(Duration::from_millis(ms))
+    }
+
+    fn holding() -> Holding {
+        Holding::new(&Policy::with_lease(Duration::from_secs(30)), at(0))
+    }
+
+    #[test]
+    fn a_heartbeat_follows_every_heartbeat() {
+        let mut h = holding();
+        assert_eq!(h.next_wakeup(), Some(at(5_000)));
+        assert_eq!(h.handle(at(5_000), Sign::Wake), [Act::Beat]);
+        assert_eq!(h.handle(at(5_001), Sign::Wake), [], "one at a time");
+        assert_eq!(h.handle(at(5_010), Sign::Acknowledged(at(5_000))), []);
+        assert_eq!(h.next_wakeup(), Some(at(10_000)));
+    }
+
+    #[test]
+    fn the_first_act_after_a_late_wake_up_is_a_heartbeat() {
+        let mut h = holding();
+        assert_eq!(h.handle(at(40_000), Sign::Wake), [Act::Beat, Act::Hold]);
+        assert_eq!(h.handle(at(40_100), Sign::Acknowledged(at(40_000))), [Act::Resume]);
+    }
+
+    #[test]
+    fn the_lease_is_counted_from_the_sending_of_the_last_acknowledged_heartbeat() {
+        let mut h = holding();
+        h.handle(at(5_000), Sign::Wake);
+        h.handle(at(6_900), Sign::Acknowledged(at(5_000)));
+        assert_eq!(h.local_lease_end(), at(35_000));
+    }
+
+    #[test]
+    fn an_unanswered_heartbeat_is_sent_again_after_the_deadline_of_a_store_call() {
+        let mut h = holding();
+        h.handle(at(5_000), Sign::Wake);
+        h.handle(at(7_000), Sign::Unanswered);
+        assert_eq!(h.handle(at(9_000), Sign::Wake), [Act::Beat]);
+    }
+
+    #[test]
+    fn a_refusal_loses_first_and_forces_after_the_grace() {
+        let mut h = holding();
+        h.handle(at(5_000), Sign::Wake);
+        assert_eq!(h.handle(at(5_010), Sign::Refused), [Act::Lose]);
+        assert_eq!(h.next_wakeup(), Some(at(6_010)));
+        assert_eq!(h.handle(at(6_010), Sign::Wake), [Act::Force]);
+        assert_eq!(h.next_wakeup(), None);
+        assert_eq!(h.handle(at(9_000), Sign::Acknowledged(at(5_000))), [], "a lost lease stays lost");
+    }
+
+    #[test]
+    fn on_uncertain_stop_treats_doubt_as_loss() {
+        let policy = Policy { on_uncertain: OnUncertain::Stop, ..Policy::default() };
+        let mut h = Holding::new(&policy, at(0));
+        assert_eq!(h.handle(at(30_000), Sign::Wake), [Act::Beat, Act::Lose]);
+    }
+}

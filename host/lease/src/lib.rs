@@ -1,0 +1,19 @@
+//! The rules of Leasehold: who wins a run, who keeps it, and when it is due.
+//!
+//! Everything here is a plain function of state, time and message. Nothing awaits, reads a clock, draws a random number
+//! or touches a file, so that the same code serves the store drivers, the host and the simulator.
+//!
+//! - [`rules`] decides what the store answers: claims, heartbeats, finishes and the rest, one job at a time.
+//! - [`agent`] decides what one host does about one job: when to claim, whom to back up, what to do when refused.
+//! - [`holding`] decides when a running attempt sends heartbeats and when it has lost its lease.
+//! - [`schedule`] turns cron expressions and intervals into due slots.
+
+pub mod agent;
+pub mod holding;
+pub mod id;
+pub mod op;
+pub mod policy;
+pub mod rules;
+pub mod run;
+pub mod schedule;
+pub mod time;

@@ -1,0 +1,255 @@
+//! The operations of the store and their answers. A refusal is an answer, not an error.
+
+use std::time::Duration;
+
+use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
+use crate::policy::Terms;
+use crate::run::{Outcome, Progress, Status, Usage};
+use crate::time::{Millis, Slot};
+
+/// An answer with the store's clock and the job's revision when it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamped<A> {
+    /// The store's clock.
+    pub now: Millis,
+    /// The job's revision after the operation.
+    pub revision: u64,
+    /// What the store decided.
+    pub answer: A,
+}
+
+/// Why a host wants to start a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClaimKind {
+    /// Its slot is due.
+    Slot,
+    /// Its slot was missed; `age` is how long ago it was due when the claim was first sent.
+    CatchUp {
+        /// Whole milliseconds.
+        age: Duration,
+    },
+    /// Its runner died or handed over.
+    Takeover,
+    /// Someone asked for it.
+    OnDemand,
+}
+
+/// A request to start a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Which run.
+    pub run: RunId,
+    /// Why.
+    pub kind: ClaimKind,
+    /// New for every attempt, the same in every copy of this claim.
+    pub token: Token,
+    /// Who asks; shown to people.
+    pub runner: String,
+    /// The plugin it would start.
+    pub digest: Option<Digest>,
+    /// The claimer's policy.
+    pub terms: Terms,
+    /// The store time at which the claimer stops waiting for this copy. Past it nothing is won.
+    pub not_after: Millis,
+}
+
+/// What a claim is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimAnswer {
+    /// The claimer has the run.
+    Won {
+        /// The attempt it starts.
+        attempt: Attempt,
+        /// Its fence.
+        fence: Fence,
+        /// What an on-demand run works on.
+        payload: Option<Vec<u8>>,
+    },
+    /// The run is in its final status.
+    Ended(Status),
+    /// Another attempt is live.
+    Running {
+        /// Its number.
+        attempt: Attempt,
+        /// Until when its runner counts as alive.
+        lease_end: Millis,
+    },
+    /// Another run of the job is live and the claimer's policy is to skip.
+    Overlap {
+        /// The newest live run.
+        with: RunId,
+    },
+    /// The token belongs to an attempt that is over.
+    Stale,
+    /// No such run, and this kind of claim creates none.
+    None {
+        /// The job's newest started slot.
+        newest_started: Option<Slot>,
+    },
+    /// The slot is too long ago.
+    Late,
+    /// The slot is still ahead by the store's clock.
+    Early,
+    /// A newer slot has started, or the slot lies before what may be caught up.
+    Superseded {
+        /// The job's newest started slot.
+        newest_started: Option<Slot>,
+    },
+    /// The copy arrived after its `not_after`.
+    Old,
+}
+
+/// A sign of life of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Which run.
+    pub run: RunId,
+    /// The attempt's token.
+    pub token: Token,
+    /// The newest progress report, when there is a new one.
+    pub progress: Option<Progress>,
+}
+
+/// What a heartbeat is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeartbeatAnswer {
+    /// The lease is renewed.
+    Renewed {
+        /// Its new end.
+        lease_end: Millis,
+    },
+    /// The attempt has lost the run.
+    Refused,
+}
+
+/// The end of an attempt whose handler returned or failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    /// Which run.
+    pub run: RunId,
+    /// The attempt's token.
+    pub token: Token,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// A hand-over: the lease ends at once and the attempt is not counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// Which run.
+    pub run: RunId,
+    /// The attempt's token.
+    pub token: Token,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// Whether a finish, a release or a write was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// It was, now or when it was sent the first time.
+    Done,
+    /// The attempt has lost the run: nothing changed.
+    Refused,
+}
+
+/// Whether a numbered write is to be carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteAnswer {
+    /// Carry it out in this transaction.
+    Write,
+    /// It was done before: repeat the first answer.
+    Repeated,
+    /// The attempt has lost the run.
+    Refused,
+}
+
+/// A host offers a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announce {
+    /// Identifies schedule and zone.
+    pub fingerprint: String,
+}
+
+/// A request for an on-demand run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trigger {
+    /// The caller's id for it.
+    pub id: DemandId,
+    /// What to work on.
+    pub payload: Option<Vec<u8>>,
+    /// See [`crate::policy::Policy::pending_max`].
+    pub pending_max: u32,
+}
+
+/// What a trigger is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TriggerAnswer {
+    /// The run is stored.
+    Stored,
+    /// A run of this id exists, in this status.
+    Exists(Status),
+    /// A run of this id ended and was pruned.
+    Ended,
+    /// Too many are waiting.
+    Full,
+}
+
+/// Any operation on one job, for those who record and replay them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    /// See [`Claim`].
+    Claim(Claim),
+    /// See [`Heartbeat`].
+    Heartbeat(Heartbeat),
+    /// See [`Finish`].
+    Finish(Finish),
+    /// See [`Release`].
+    Release(Release),
+    /// A numbered write of an attempt.
+    Write {
+        /// Which run.
+        run: RunId,
+        /// The attempt's token.
+        token: Token,
+        /// Grows within the attempt.
+        number: u64,
+    },
+    /// See [`Announce`].
+    Announce(Announce),
+    /// See [`Trigger`].
+    Trigger(Trigger),
+    /// Deletes what may be forgotten.
+    Prune {
+        /// Final runs to keep.
+        history_size: u32,
+    },
+}
+
+/// The answer to an [`Op`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// To a claim.
+    Claim(ClaimAnswer),
+    /// To a heartbeat.
+    Heartbeat(HeartbeatAnswer),
+    /// To a finish or release.
+    Accepted(Accepted),
+    /// To a write.
+    Write(WriteAnswer),
+    /// To a trigger.
+    Trigger(TriggerAnswer),
+    /// To an announcement.
+    Announced {
+        /// Where catching up begins.
+        since: Millis,
+        /// See [`crate::run::Job::newest_started`].
+        newest_started: Option<Slot>,
+        /// See [`crate::run::Job::newest_skipped`].
+        newest_skipped: Option<Slot>,
+    },
+    /// To a prune: the runs that were deleted.
+    Pruned(Vec<RunId>),
+}

@@ -1,0 +1,111 @@
+//! What the holder of a token may do. Everyone else is refused and changes nothing (S11).
+
+use crate::id::{RunId, Token};
+use crate::op::{Accepted, Finish, Heartbeat, HeartbeatAnswer, Release, Stamped, WriteAnswer};
+use crate::run::{AttemptEnd, AttemptRecord, Job, Outcome, Run, Status};
+use crate::time::Millis;
+
+use super::{Edit, stamped};
+
+/// Renews the lease. An expired run that nobody took over may be renewed; a released one never is.
+pub fn heartbeat(job: &mut Job, now: Millis, beat: &Heartbeat) -> Stamped<HeartbeatAnswer> {
+    stamped(job, now, |job| {
+        // S4: ok exactly when the token is current and the run is running and not released.
+        // S5: so a heartbeat sent before the release does not renew it.
+        let Some(run) = held(job, &beat.run, &beat.token) else { return HeartbeatAnswer::Refused };
+        let lease = current(run).terms.lease;
+        let run = run_mut(job, &beat.run);
+        run.lease_end = now + lease;
+        if let Some(progress) = &beat.progress {
+            run.progress = Some(progress.clone());
+        }
+        HeartbeatAnswer::Renewed { lease_end: run.lease_end }
+    })
+}
+
+/// Records how the run ended. The same token and outcome again is answered as the first time (S13).
+pub fn finish(job: &mut Job, now: Millis, finish: &Finish) -> Stamped<Accepted> {
+    stamped(job, now, |job| {
+        let end = end_of(&finish.outcome);
+        if held(job, &finish.run, &finish.token).is_none() {
+            // The attempt itself must have said so: a run that the store gave up was not finished by its token.
+            let said = |run: &Run| run.current().is_some_and(|a| matches!(a.ended, Some((_, how)) if how == end));
+            let same = |run: &Run| run.is_current(&finish.token) && run.outcome.as_ref() == Some(&finish.outcome);
+            let again = job.runs.get(&finish.run).is_some_and(|run| same(run) && said(run));
+            return if again { Accepted::Done } else { Accepted::Refused };
+        }
+        let run = run_mut(job, &finish.run);
+        // S6: one outcome per run, final.
+        assert!(run.outcome.is_none(), "a running run has no outcome");
+        run.status = finish.outcome.status();
+        run.ended_at = Some(now);
+        run.outcome = Some(finish.outcome.clone());
+        let attempt = current_mut(run);
+        attempt.usage = Some(finish.usage);
+        attempt.ended = Some((now, end));
+        Accepted::Done
+    })
+}
+
+/// Hands the run over: the lease ends at once, and the attempt does not count.
+pub fn release(job: &mut Job, now: Millis, release: &Release) -> Stamped<Accepted> {
+    stamped(job, now, |job| {
+        let Some(run) = job.runs.get(&release.run) else { return Accepted::Refused };
+        // S13: one release, one hand-over, however often it is sent and whatever became of the run since. A run marked
+        // released by another one's win has not been handed over yet: its holder still may.
+        let handed_over = |a: &AttemptRecord| matches!(a.ended, Some((_, AttemptEnd::HandedOver)));
+        if run.attempts.iter().any(|a| a.token == release.token && handed_over(a)) {
+            return Accepted::Done;
+        }
+        if run.status != Status::Running || !run.is_current(&release.token) {
+            return Accepted::Refused;
+        }
+        let run = run_mut(job, &release.run);
+        run.released = true;
+        run.lease_end = now;
+        run.hand_overs += 1;
+        let attempt = current_mut(run);
+        attempt.usage = Some(release.usage);
+        attempt.ended = Some((now, AttemptEnd::HandedOver));
+        Accepted::Done
+    })
+}
+
+/// Decides about a write that a driver carries out in the same transaction. It renews nothing.
+pub fn write(job: &mut Job, now: Millis, run: &RunId, token: &Token, number: u64) -> Stamped<WriteAnswer> {
+    stamped(job, now, |job| {
+        let Some(held) = held(job, run, token) else { return WriteAnswer::Refused };
+        if number <= current(held).last_write {
+            return WriteAnswer::Repeated;
+        }
+        current_mut(run_mut(job, run)).last_write = number;
+        WriteAnswer::Write
+    })
+}
+
+/// How an attempt with this outcome ended.
+fn end_of(outcome: &Outcome) -> AttemptEnd {
+    match outcome {
+        Outcome::Success { .. } => AttemptEnd::Success,
+        Outcome::Failed(_) => AttemptEnd::Failed,
+        Outcome::Interrupted { .. } => AttemptEnd::Cancelled,
+    }
+}
+
+/// The run, if this token may change it: current, running, not released.
+fn held<'a>(job: &'a Edit<'_>, id: &RunId, token: &Token) -> Option<&'a Run> {
+    let run = job.runs.get(id)?;
+    (run.status == Status::Running && !run.released && run.is_current(token)).then_some(run)
+}
+
+fn run_mut<'a>(job: &'a mut Edit<'_>, id: &RunId) -> &'a mut Run {
+    job.runs.get_mut(id).expect("the run was found a moment ago")
+}
+
+fn current(run: &Run) -> &AttemptRecord {
+    run.current().expect("a running run has an attempt")
+}
+
+fn current_mut(run: &mut Run) -> &mut AttemptRecord {
+    run.attempts.last_mut().expect("a running run has an attempt")
+}

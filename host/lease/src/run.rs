@@ -1,0 +1,297 @@
+//! What the store keeps: a job, its runs, and each run's attempts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
+use crate::policy::Terms;
+use crate::time::{Millis, Slot};
+
+/// Attempts kept per run. `not_after` makes copies of older claims harmless.
+pub const ATTEMPTS_KEPT: usize = 1_000;
+
+/// How long the id of a pruned on-demand run is remembered, so that a repeated trigger does not run twice.
+pub const DEMAND_ID_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// One job as the store knows it.
+///
+/// A driver may load only the part of `runs` that an operation can touch: the run it names and all unfinished ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Job {
+    /// Bumped by every change.
+    pub revision: u64,
+    /// The newest slot that ever started. Never forgotten, whatever is pruned (S10).
+    pub newest_started: Option<Slot>,
+    /// The newest slot that was refused because another run was live.
+    pub newest_skipped: Option<Slot>,
+    /// The fence of the last win.
+    pub last_fence: Fence,
+    /// When the job was first announced, or its schedule last changed.
+    pub since: Option<Millis>,
+    /// Identifies the schedule that was announced last.
+    pub fingerprint: String,
+    /// When a host last offered the job.
+    pub last_offered: Option<Millis>,
+    /// The largest [`Terms::bound`] of any winning claim.
+    pub largest_bound: Duration,
+    /// The runs, oldest slot first.
+    pub runs: BTreeMap<RunId, Run>,
+    /// On-demand runs that were pruned, and when.
+    pub gone: BTreeMap<DemandId, Millis>,
+}
+
+impl Job {
+    /// The live run with the latest due time, `except` aside.
+    pub fn newest_live(&self, now: Millis, except: Option<&RunId>) -> Option<&RunId> {
+        let live = self.runs.iter().filter(|(id, run)| Some(*id) != except && run.live(now));
+        live.max_by_key(|(id, run)| (run.due, *id)).map(|(id, _)| id)
+    }
+}
+
+/// Where a run stands. "Expired" is never stored: see [`Run::expired`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Asked for and not started yet (on-demand runs only).
+    Pending,
+    /// Started, and not known to have ended.
+    Running,
+    /// Ended well. Final.
+    Success,
+    /// Ended with an error, a trap or a broken limit. Final.
+    Failed,
+    /// Given up: attempts used up, a newer run started first, closed or cancelled. Final.
+    Interrupted,
+}
+
+impl Status {
+    /// Nothing changes a final status.
+    pub fn is_final(self) -> bool {
+        matches!(self, Status::Success | Status::Failed | Status::Interrupted)
+    }
+
+    /// The word that people and files use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Pending => "pending",
+            Status::Running => "running",
+            Status::Success => "success",
+            Status::Failed => "failed",
+            Status::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// One job at one slot, or one on-demand run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// See [`Status`].
+    pub status: Status,
+    /// The slot, or when the on-demand run was asked for.
+    pub due: Millis,
+    /// The lease of the current attempt lasts until here, this millisecond included. Store's clock.
+    pub lease_end: Millis,
+    /// The lease was given back, or may no longer be renewed.
+    pub released: bool,
+    /// Attempts won.
+    pub starts: u32,
+    /// Attempts handed over, which do not count against the limit.
+    pub hand_overs: u32,
+    /// The last attempts, oldest first, at most [`ATTEMPTS_KEPT`]. The last one is the current one.
+    pub attempts: Vec<AttemptRecord>,
+    /// When the run reached its final status.
+    pub ended_at: Option<Millis>,
+    /// How it ended, from the final status on.
+    pub outcome: Option<Outcome>,
+    /// The newest progress report.
+    pub progress: Option<Progress>,
+    /// What an on-demand run was asked to work on.
+    pub payload: Option<Vec<u8>>,
+}
+
+impl Run {
+    /// A run that nobody has started.
+    pub fn new(due: Millis, payload: Option<Vec<u8>>) -> Run {
+        Run {
+            status: Status::Pending,
+            due,
+            lease_end: Millis(0),
+            released: false,
+            starts: 0,
+            hand_overs: 0,
+            attempts: Vec::new(),
+            ended_at: None,
+            outcome: None,
+            progress: None,
+            payload,
+        }
+    }
+
+    /// Running, and its runner was alive recently.
+    pub fn live(&self, now: Millis) -> bool {
+        self.status == Status::Running && !self.released && now <= self.lease_end
+    }
+
+    /// Running by its status, and nobody is known to run it: a backup may take it over.
+    pub fn expired(&self, now: Millis) -> bool {
+        self.status == Status::Running && !self.live(now)
+    }
+
+    /// The newest attempt; none while pending.
+    pub fn current(&self) -> Option<&AttemptRecord> {
+        self.attempts.last()
+    }
+
+    /// Number of the newest attempt, 0 while pending.
+    pub fn attempt(&self) -> Attempt {
+        self.current().map_or(Attempt(0), |a| a.attempt)
+    }
+
+    /// Whether `token` is the one of the newest attempt. Only this token may change anything.
+    pub fn is_current(&self, token: &Token) -> bool {
+        self.current().is_some_and(|a| a.token == *token)
+    }
+
+    /// Starts that count against `max_attempts`.
+    pub fn attempts_used(&self) -> u32 {
+        // S3: 0 <= hand-overs <= starts.
+        assert!(self.hand_overs <= self.starts, "more hand-overs than starts");
+        self.starts - self.hand_overs
+    }
+}
+
+/// One start of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// Its number.
+    pub attempt: Attempt,
+    /// Its secret.
+    pub token: Token,
+    /// Its fence.
+    pub fence: Fence,
+    /// The name of the host that won it. Shown to people, never used to decide.
+    pub runner: String,
+    /// The policy it was claimed with.
+    pub terms: Terms,
+    /// The plugin it was started with.
+    pub digest: Option<Digest>,
+    /// When it was won. Store's clock.
+    pub started_at: Millis,
+    /// When and how it ended; none while it may still run.
+    pub ended: Option<(Millis, AttemptEnd)>,
+    /// The number of its newest write (log, state, kv). A write with a number not above it is a repeat.
+    pub last_write: u64,
+    /// What it used, from its finish or release on.
+    pub usage: Option<Usage>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttemptEnd {
+    /// The handler returned well.
+    Success,
+    /// The handler failed.
+    Failed,
+    /// The next attempt took the run over.
+    Lost,
+    /// Its host stopped and gave the run back.
+    HandedOver,
+    /// Its lease ran out and the run was given up.
+    Expired,
+    /// The run was cancelled.
+    Cancelled,
+}
+
+impl AttemptEnd {
+    /// The word that people and files use.
+    pub fn word(self) -> &'static str {
+        match self {
+            AttemptEnd::Success => "success",
+            AttemptEnd::Failed => "failed",
+            AttemptEnd::Lost => "lost",
+            AttemptEnd::HandedOver => "handed-over",
+            AttemptEnd::Expired => "expired",
+            AttemptEnd::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The handler returned this output.
+    Success {
+        /// The output's bytes, or their beginning.
+        output: Vec<u8>,
+        /// The output was longer than what is kept.
+        cut: bool,
+    },
+    /// The handler failed.
+    Failed(Failure),
+    /// The run was given up, for this reason.
+    Interrupted {
+        /// In words, for people.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// The status that goes with it.
+    pub fn status(&self) -> Status {
+        match self {
+            Outcome::Success { .. } => Status::Success,
+            Outcome::Failed(_) => Status::Failed,
+            Outcome::Interrupted { .. } => Status::Interrupted,
+        }
+    }
+}
+
+/// Why a handler failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// One stable word: `timeout`, `memory`, `trap`, or the handler's own.
+    pub code: String,
+    /// In words.
+    pub message: String,
+    /// What else is known: backtrace, the tail of stderr, the handler's details.
+    pub details: Vec<(String, String)>,
+    /// The handler's hint that another try may help. A failure is final all the same.
+    pub retryable: bool,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Work done, in the handler's own unit.
+    pub done: u64,
+    /// All the work, where known.
+    pub total: Option<u64>,
+    /// In words.
+    pub message: String,
+}
+
+/// What an attempt used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// From start to end, in ms.
+    pub wall_ms: u64,
+    /// On a processor, in ms.
+    pub cpu_ms: u64,
+    /// The largest sum of its memories and tables, in bytes.
+    pub peak_memory: u64,
+    /// Calls into the host.
+    pub host_calls: u64,
+    /// Bytes of log kept.
+    pub log_bytes: u64,
+}
