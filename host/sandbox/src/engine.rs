@@ -1,0 +1,110 @@
+//! The one engine all guests share, and the threads they run on.
+
+use std::io;
+use std::num::NonZeroUsize;
+
+use tokio::runtime::{Builder, Runtime};
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, WasmBacktraceDetails};
+
+/// How a guest's instance gets its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Allocation {
+    /// From a pool that was reserved at the start: an instance costs microseconds.
+    Pooling,
+    /// From the system each time, because the pool's address space could not be reserved.
+    OnDemand,
+}
+
+const WASM_STACK: usize = 512 * 1024;
+/// Host functions run on the same stack below the guest's frames.
+const ASYNC_STACK: usize = 1024 * 1024;
+const MAX_FRAMES: usize = 20;
+
+/// Makes the engine for at most `instances` guests at a time.
+pub(crate) fn engine(instances: u32) -> wasmtime::Result<(Engine, Allocation)> {
+    let mut config = config();
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances)));
+    match Engine::new(&config) {
+        Ok(engine) => Ok((engine, Allocation::Pooling)),
+        Err(error) => {
+            tracing::warn!(error = format!("{error:#}"), "cannot reserve a pool for guests; each start will be slower");
+            config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+            Ok((Engine::new(&config)?, Allocation::OnDemand))
+        }
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_gc(false)
+        .wasm_function_references(false)
+        .wasm_exceptions(false)
+        .wasm_threads(false)
+        .shared_memory(false)
+        .wasm_memory64(false)
+        .wasm_relaxed_simd(false)
+        .wasm_tail_call(false)
+        .concurrency_support(false)
+        .epoch_interruption(true)
+        .max_wasm_stack(WASM_STACK)
+        .async_stack_size(ASYNC_STACK)
+        .memory_init_cow(true)
+        // Fixed, not from the environment: it decides what compiled code contains, and so whether it loads.
+        .wasm_backtrace_details(WasmBacktraceDetails::Enable)
+        .wasm_backtrace_max_frames(NonZeroUsize::new(MAX_FRAMES))
+        .cranelift_opt_level(OptLevel::Speed);
+    config
+}
+
+fn pool(instances: u32) -> PoolingAllocationConfig {
+    // Address space only; an honest component has one or two memories and tables, the rest is for composed ones.
+    let each = instances.saturating_mul(4);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(instances)
+        .total_core_instances(instances.saturating_mul(16))
+        .total_memories(each)
+        .total_tables(each)
+        .total_stacks(instances)
+        .max_core_instances_per_component(64)
+        .max_memories_per_component(32)
+        .max_tables_per_component(64)
+        .max_memories_per_module(4)
+        .max_tables_per_module(4)
+        .table_elements(100_000);
+    pool
+}
+
+/// The threads guests run on: named, and niced so that what must stay prompt goes first.
+pub(crate) fn guest_runtime(threads: usize) -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("guest")
+        .on_thread_start(lower_priority)
+        .enable_time()
+        // A guest's turn lasts a tick: timers and newly started guests are looked at after each, not after many.
+        .event_interval(1)
+        .global_queue_interval(1)
+        .build()
+}
+
+/// The thread that watches deadlines and signals: never held up by a guest.
+pub(crate) fn supervising_runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(1).thread_name("guest-watch").enable_time().build()
+}
+
+/// How much nicer than the host's other threads.
+const NICER: i32 = 10;
+const NICEST: i32 = 19;
+
+/// Lowers the calling thread's priority (on Linux niceness belongs to the thread).
+pub(crate) fn lower_priority() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let lowered = rustix::process::getpriority_process(None)
+        .and_then(|niceness| rustix::process::setpriority_process(None, (niceness + NICER).min(NICEST)));
+    if let Err(error) = lowered {
+        tracing::warn!(%error, "cannot lower the priority of a guest's thread");
+    }
+}

@@ -1,0 +1,238 @@
+//! One running attempt as its owner sees it, and the watch kept over it.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinError, JoinHandle};
+use wasmtime::{Trap, WasmBacktrace};
+use wasmtime_wasi::I32Exit;
+
+use crate::attempt::Attempt;
+use crate::guest::{self, Called, LeaseLost, Stage};
+use crate::imports::bindings::leasehold::job::types;
+use crate::limits::Limits;
+use crate::outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError};
+use crate::signal::{Force, Signal, StopReason};
+use crate::text;
+
+/// How far a guest says it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// Done so far, in the guest's own unit.
+    pub done: u64,
+    /// Of how many, where the guest knows.
+    pub total: Option<u64>,
+    /// What it is doing, at most 1 KiB.
+    pub message: String,
+}
+
+/// A running attempt: a future of its end.
+///
+/// It runs by itself, whether or not this is polled. Dropping it before the end forces the guest to end.
+#[derive(Debug)]
+#[must_use = "dropping an execution ends its guest by force"]
+pub struct Execution {
+    end: oneshot::Receiver<Ended>,
+    signal: Signal,
+    progress: watch::Receiver<Option<Progress>>,
+}
+
+impl Execution {
+    pub(crate) fn new(
+        end: oneshot::Receiver<Ended>,
+        signal: Signal,
+        progress: watch::Receiver<Option<Progress>>,
+    ) -> Self {
+        Execution { end, signal, progress }
+    }
+
+    /// The handle to stop the guest by.
+    pub fn signal(&self) -> Signal {
+        self.signal.clone()
+    }
+
+    /// The newest progress; reports in between are skipped.
+    pub fn progress(&self) -> watch::Receiver<Option<Progress>> {
+        self.progress.clone()
+    }
+}
+
+impl Future for Execution {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let stop = self.signal.reason();
+        Pin::new(&mut self.end).poll(cx).map(|end| {
+            end.unwrap_or_else(|_| {
+                let message = "the sandbox was shut down while the guest was running".to_owned();
+                let failure =
+                    Failure { kind: FailureKind::Host, message, backtrace: Vec::new(), stderr: String::new() };
+                Ended { end: GuestEnd::Failure(failure), stop, usage: Default::default() }
+            })
+        })
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.signal.force();
+    }
+}
+
+/// Keeps the attempt's deadlines until its guest has ended, and says what came of it. Runs apart from the guests.
+pub(crate) async fn supervise(attempt: Arc<Attempt>, mut guest: JoinHandle<Called>) -> Ended {
+    let limits = attempt.limits;
+    let mut soft = pin!(tokio::time::sleep(limits.soft_deadline()));
+    let mut hard = pin!(tokio::time::sleep(limits.timeout));
+    let (mut asked, mut forced) = (false, false);
+    let called = loop {
+        tokio::select! {
+            called = &mut guest => break called,
+            () = &mut soft, if !asked => {
+                asked = true;
+                attempt.signal.stop(StopReason::Deadline);
+            }
+            () = &mut hard, if !forced => {
+                forced = true;
+                attempt.signal.force_by_timeout();
+            }
+        }
+    };
+    attempt.log.finish();
+    let end = judge(&attempt, called);
+    Ended { end, stop: attempt.signal.reason(), usage: attempt.usage() }
+}
+
+/// The end of an attempt whose guest was not even tried.
+pub(crate) fn not_started(attempt: &Attempt, kind: FailureKind, message: String) -> Ended {
+    let end = GuestEnd::Failure(failure(attempt, kind, message, None));
+    Ended { end, stop: attempt.signal.reason(), usage: attempt.usage() }
+}
+
+const MAX_MESSAGE: usize = 8 * 1024;
+const MAX_FRAME_TEXT: usize = 256;
+
+fn judge(attempt: &Attempt, called: Result<Called, JoinError>) -> GuestEnd {
+    match called {
+        Ok(Called::Returned(Ok(output))) if output.len() > attempt.limits.output => {
+            let message =
+                format!("the output has {} bytes, more than the {} allowed", output.len(), attempt.limits.output);
+            GuestEnd::Failure(failure(attempt, FailureKind::OutputTooLarge, message, None))
+        }
+        Ok(Called::Returned(Ok(output))) => GuestEnd::Output(output),
+        Ok(Called::Returned(Err(error))) => GuestEnd::Error(handler_error(error, &attempt.limits)),
+        Ok(Called::Failed(stage, error)) => {
+            let (kind, message) = kind_of(attempt, &stage, &error);
+            GuestEnd::Failure(failure(attempt, kind, message, error.downcast_ref::<WasmBacktrace>()))
+        }
+        Ok(Called::Dropped) => {
+            let (kind, message) = interruption(attempt);
+            GuestEnd::Failure(failure(attempt, kind, message + ", while it waited for the host", None))
+        }
+        // H6: even a fault of the host's own functions costs one run only.
+        Err(error) => {
+            let message = match error.try_into_panic() {
+                Ok(panic) => format!("a host function panicked: {}", panic_message(panic.as_ref())),
+                Err(error) => error.to_string(),
+            };
+            tracing::error!(message, "the host failed while it executed a guest");
+            GuestEnd::Failure(failure(attempt, FailureKind::Host, message, None))
+        }
+    }
+}
+
+fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (FailureKind, String) {
+    let message = error.root_cause().to_string();
+    if error.is::<LeaseLost>() {
+        return (FailureKind::Lost, message);
+    }
+    if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
+        return (FailureKind::Exit, format!("the guest exited with code {code} instead of returning"));
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::Interrupt) => return interruption(attempt),
+        Some(Trap::StackOverflow) => return (FailureKind::Stack, message),
+        _ => {}
+    }
+    if attempt.growth_was_refused() {
+        let limit = attempt.limits.memory;
+        let message = format!("the guest wanted more than the {limit} bytes of memory it may have: {message}");
+        return (FailureKind::Memory, message);
+    }
+    if guest::is_want_of_room(error) {
+        return (FailureKind::NoResources, message);
+    }
+    match stage {
+        Stage::Returned if message.contains("fuel allocated for hostcalls") => {
+            let limit = attempt.limits.output;
+            (FailureKind::OutputTooLarge, format!("the result is far larger than the {limit} bytes allowed"))
+        }
+        Stage::Start if !error.is::<Trap>() => (FailureKind::Start, format!("{error:#}")),
+        _ => (FailureKind::Trap, message),
+    }
+}
+
+fn interruption(attempt: &Attempt) -> (FailureKind, String) {
+    match attempt.signal.forced_by() {
+        Some(Force::Timeout) => {
+            let timeout = attempt.limits.timeout;
+            (FailureKind::Timeout, format!("interrupted at its timeout of {timeout:?}"))
+        }
+        Some(Force::Caller) | None => {
+            let reason = attempt.signal.reason().map_or(String::new(), |reason| format!(" ({reason})"));
+            (FailureKind::Interrupted, format!("interrupted by the host{reason}"))
+        }
+    }
+}
+
+fn failure(attempt: &Attempt, kind: FailureKind, message: String, trace: Option<&WasmBacktrace>) -> Failure {
+    Failure {
+        kind,
+        message: text::bound(&text::escape(&message), MAX_MESSAGE),
+        backtrace: trace.map_or(Vec::new(), |trace| trace.frames().iter().map(frame).collect()),
+        stderr: attempt.log.stderr_tail(),
+    }
+}
+
+fn frame(frame: &wasmtime::FrameInfo) -> Frame {
+    let clean = |name: &str| text::bound(&text::escape(name), MAX_FRAME_TEXT);
+    let symbol = frame.symbols().first();
+    let name = symbol.and_then(|symbol| symbol.name()).or(frame.func_name());
+    Frame {
+        function: name.map_or_else(|| format!("function {}", frame.func_index()), clean),
+        file: symbol.and_then(|symbol| symbol.file()).map(clean),
+        line: symbol.and_then(|symbol| symbol.line()),
+    }
+}
+
+fn handler_error(error: types::HandlerError, limits: &Limits) -> HandlerError {
+    match error {
+        types::HandlerError::Retryable(info) => HandlerError::Retryable(error_info(info, limits)),
+        types::HandlerError::Permanent(info) => HandlerError::Permanent(error_info(info, limits)),
+        types::HandlerError::Cancelled => HandlerError::Cancelled,
+    }
+}
+
+fn error_info(info: types::ErrorInfo, limits: &Limits) -> ErrorInfo {
+    let detail = |(key, value): (String, String)| {
+        let key = text::bound(&key, limits.error_detail);
+        let value = text::bound(&value, limits.error_detail - key.len());
+        (key, value)
+    };
+    ErrorInfo {
+        code: text::bound(&info.code, limits.error_code),
+        message: text::bound(&info.message, limits.error_message),
+        details: info.details.into_iter().take(limits.error_details).map(detail).collect(),
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

@@ -1,0 +1,214 @@
+//! What a file is, told from its bytes without compiling it.
+
+use sha2::{Digest as _, Sha256};
+use wasmparser::Parser;
+use wasmtime::Engine;
+
+use crate::plugin::{Digest, MAX_PLUGIN_BYTES};
+use crate::refusal::Refusal;
+use crate::scan::{self, Structure};
+
+/// The interface a plugin exports.
+pub const HANDLER_INTERFACE: &str = "leasehold:job/handler@0.1.0";
+
+/// What kind of file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// A WebAssembly component.
+    Component,
+    /// A core WebAssembly module.
+    CoreModule,
+    /// Machine code made by wasmtime.
+    Precompiled,
+    /// Text.
+    Text,
+    /// Nothing.
+    Empty,
+    /// Anything else.
+    Other,
+}
+
+impl FileKind {
+    /// The kind in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FileKind::Component => "component",
+            FileKind::CoreModule => "core module",
+            FileKind::Precompiled => "precompiled code",
+            FileKind::Text => "text",
+            FileKind::Empty => "empty",
+            FileKind::Other => "not WebAssembly",
+        }
+    }
+}
+
+/// What [`inspect`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// What kind of file it is.
+    pub kind: FileKind,
+    /// Names the bytes.
+    pub digest: Digest,
+    /// How many bytes there are.
+    pub size: usize,
+    /// What it imports, in its own order; empty unless it is a component.
+    pub imports: Vec<String>,
+    /// What it exports, in its own order.
+    pub exports: Vec<String>,
+    /// Whether it looks like a plugin. Only [loading](crate::Sandbox::load_bytes) also validates the code and compares types.
+    pub verdict: Result<(), Refusal>,
+}
+
+/// Tells what a file is. Takes time linear in its size and compiles nothing.
+pub fn inspect(bytes: &[u8]) -> Inspection {
+    let kind = kind_of(bytes);
+    let (structure, verdict) = match judge(kind, bytes) {
+        Ok(structure) => {
+            let verdict = fits_the_world(&structure);
+            (structure, verdict)
+        }
+        Err((structure, refusal)) => (structure, Err(refusal)),
+    };
+    Inspection {
+        kind,
+        digest: Digest::new(Sha256::digest(bytes).into()),
+        size: bytes.len(),
+        imports: structure.imports,
+        exports: structure.exports,
+        verdict,
+    }
+}
+
+const MAGIC: &[u8; 4] = b"\0asm";
+/// Magic, version and layer.
+const HEADER: usize = 8;
+const LISTED_NAMES: usize = 10;
+
+fn kind_of(bytes: &[u8]) -> FileKind {
+    if bytes.is_empty() {
+        FileKind::Empty
+    } else if Engine::detect_precompiled(bytes).is_some() {
+        FileKind::Precompiled
+    } else if Parser::is_component(bytes) {
+        FileKind::Component
+    } else if Parser::is_core_wasm(bytes) {
+        FileKind::CoreModule
+    } else if is_text(bytes) {
+        FileKind::Text
+    } else {
+        FileKind::Other
+    }
+}
+
+/// The structure of a component, or why the file is none, with as much structure as could be read.
+fn judge(kind: FileKind, bytes: &[u8]) -> Result<Structure, (Structure, Refusal)> {
+    let refuse = |refusal| Err((Structure::default(), refusal));
+    if bytes.len() as u64 > MAX_PLUGIN_BYTES {
+        return refuse(Refusal::TooLarge { limit: MAX_PLUGIN_BYTES });
+    }
+    match kind {
+        FileKind::Empty => refuse(Refusal::Empty),
+        FileKind::Precompiled => refuse(Refusal::Precompiled),
+        FileKind::Text => refuse(Refusal::Text { hint: text_hint(bytes) }),
+        FileKind::Other if bytes.len() < HEADER && is_cut_header(bytes) => {
+            refuse(Refusal::Truncated { size: bytes.len() })
+        }
+        FileKind::Other if bytes.starts_with(MAGIC) => refuse(Refusal::Invalid {
+            detail: format!(
+                "it has WebAssembly's magic but the unknown version {}",
+                hex(&bytes[4..bytes.len().min(8)])
+            ),
+        }),
+        FileKind::Other => refuse(Refusal::NotWasm { first_bytes: hex(&bytes[..bytes.len().min(4)]) }),
+        FileKind::CoreModule => match scan::scan(bytes) {
+            Ok(structure) => {
+                let embedded_type = structure.embedded_type;
+                Err((structure, Refusal::CoreModule { embedded_type }))
+            }
+            Err(refusal) => refuse(refusal),
+        },
+        FileKind::Component => scan::scan(bytes).map_err(|refusal| (Structure::default(), refusal)),
+    }
+}
+
+fn fits_the_world(structure: &Structure) -> Result<(), Refusal> {
+    // A plugin's exports may be more than the world's: some languages add their own.
+    if !structure.exports.iter().any(|name| is_compatible(name, "leasehold:job/handler", "0.1.")) {
+        let handler = structure.exports.iter().find(|name| interface_of(name) == "leasehold:job/handler");
+        return Err(match handler {
+            Some(found) => Refusal::WrongVersion { found: found.clone() },
+            None => Refusal::NoHandler { found: structure.exports.iter().take(LISTED_NAMES).cloned().collect() },
+        });
+    }
+    let unknown: Vec<String> =
+        structure.imports.iter().filter(|name| !is_offered(name)).take(LISTED_NAMES).cloned().collect();
+    match unknown.first() {
+        Some(first) => Err(Refusal::UnknownImport { hint: import_hint(first), names: unknown }),
+        None => Ok(()),
+    }
+}
+
+const OFFERED: [&str; 4] =
+    ["leasehold:job/types", "leasehold:job/control", "leasehold:job/log", "leasehold:job/progress"];
+const WASI_PACKAGES: [&str; 6] =
+    ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
+
+/// By name; whether the types fit as well is the linker's judgement.
+fn is_offered(name: &str) -> bool {
+    OFFERED.iter().any(|interface| is_compatible(name, interface, "0.1."))
+        || WASI_PACKAGES.iter().any(|package| name.starts_with(package)) && version_of(name).starts_with("0.2.")
+}
+
+fn import_hint(name: &str) -> Option<&'static str> {
+    let interface = interface_of(name);
+    if interface.starts_with("leasehold:job/") {
+        return Some("that part of the contract does not work in this version yet, or the contract's version differs");
+    }
+    if interface.starts_with("wasi:http/") {
+        return Some("requests go through leasehold:job/http");
+    }
+    interface.starts_with("wasi:").then_some("this host offers WASI 0.2")
+}
+
+fn is_compatible(name: &str, interface: &str, version: &str) -> bool {
+    interface_of(name) == interface && version_of(name).starts_with(version)
+}
+
+fn interface_of(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(interface, _)| interface)
+}
+
+fn version_of(name: &str) -> &str {
+    name.split_once('@').map_or("", |(_, version)| version)
+}
+
+fn is_cut_header(bytes: &[u8]) -> bool {
+    let headers: [&[u8]; 2] = [b"\0asm\x01\0\0\0", b"\0asm\x0d\0\x01\0"];
+    headers.iter().any(|header| header.starts_with(bytes))
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(512)];
+    let text = match std::str::from_utf8(start) {
+        Ok(text) => text,
+        // The cut at 512 bytes may have hit a character.
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or(""),
+        Err(_) => "",
+    };
+    !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'))
+}
+
+fn text_hint(bytes: &[u8]) -> Option<&'static str> {
+    let start = bytes.trim_ascii_start();
+    if start.starts_with(b"(component") || start.starts_with(b"(module") || start.starts_with(b";;") {
+        return Some("WebAssembly text is made binary with `wasm-tools parse`");
+    }
+    if start.starts_with(b"version https://git-lfs") {
+        return Some("this is a Git LFS pointer; fetch the file itself with `git lfs pull`");
+    }
+    start.starts_with(b"<").then_some("this looks like a web page, perhaps saved from a failed download")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,133 @@
+//! A plugin that is ready to start.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::guest::Guest;
+use crate::imports::bindings::JobPre;
+use crate::inspect::Inspection;
+use crate::refusal::{PluginError, Refusal};
+
+/// The most bytes a plugin's file may have.
+pub(crate) const MAX_PLUGIN_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The SHA-256 of a plugin's bytes: what an attempt records as the code it ran.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    pub(crate) fn new(bytes: [u8; 32]) -> Self {
+        Digest(bytes)
+    }
+
+    /// The digest itself.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+/// Where a plugin's machine code came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CodeOrigin {
+    /// Compiled just now.
+    Compiled,
+    /// Found in the directory of compiled code.
+    Cache,
+}
+
+/// A component that was validated, compiled and linked: each attempt is a fresh instance of it.
+pub struct Plugin {
+    pub(crate) pre: JobPre<Guest>,
+    inspection: Inspection,
+    origin: CodeOrigin,
+    ready_in: Duration,
+}
+
+impl Plugin {
+    pub(crate) fn new(pre: JobPre<Guest>, inspection: Inspection, origin: CodeOrigin, ready_in: Duration) -> Self {
+        Plugin { pre, inspection, origin, ready_in }
+    }
+
+    /// Names the plugin's bytes.
+    pub fn digest(&self) -> Digest {
+        self.inspection.digest
+    }
+
+    /// How many bytes its file has.
+    pub fn size(&self) -> usize {
+        self.inspection.size
+    }
+
+    /// What it imports, by name.
+    pub fn imports(&self) -> &[String] {
+        &self.inspection.imports
+    }
+
+    /// What it exports, by name.
+    pub fn exports(&self) -> &[String] {
+        &self.inspection.exports
+    }
+
+    /// Whether its code was compiled or found.
+    pub fn origin(&self) -> CodeOrigin {
+        self.origin
+    }
+
+    /// How long it took to become ready, by the caller's clock, waiting for other compilations not counted.
+    pub fn ready_in(&self) -> Duration {
+        self.ready_in
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plugin")
+            .field("digest", &self.digest())
+            .field("size", &self.size())
+            .field("origin", &self.origin)
+            .field("ready_in", &self.ready_in)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads a plugin's file: a regular file of at most 64 MiB, never waiting for a pipe. Blocks on the disk.
+///
+/// The path is followed as it is; whether it may be read at all is the caller's question.
+///
+/// # Errors
+///
+/// [`PluginError::Read`], or [`Refusal::TooLarge`].
+pub fn read_plugin_file(path: &Path) -> Result<Vec<u8>, PluginError> {
+    let failed = |source| PluginError::Read { path: path.to_owned(), source: Arc::new(source) };
+    // Opening a pipe must not wait for a writer.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
+    }
+    let mut bytes = Vec::with_capacity(metadata.len().min(MAX_PLUGIN_BYTES) as usize);
+    // One byte more than allowed shows that there is more, however the file grows meanwhile.
+    file.take(MAX_PLUGIN_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_PLUGIN_BYTES {
+        return Err(Refusal::TooLarge { limit: MAX_PLUGIN_BYTES }.into());
+    }
+    Ok(bytes)
+}
