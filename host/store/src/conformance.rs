@@ -1,0 +1,69 @@
+//! One suite that every driver passes. What is not in here is not promised.
+//!
+//! [`conformance_tests!`](crate::conformance_tests) makes one test of each case. A driver brings a [`Bench`]: a store,
+//! and a clock that can be set where the store allows that. On a store that reads its own clock the cases wait for it,
+//! with short leases; cases that need a clock to jump say that they are skipped.
+
+mod bench;
+mod claims;
+mod crowd;
+mod holding;
+mod logs;
+mod model;
+mod reading;
+
+pub use bench::{Bench, TestClock};
+pub use claims::*;
+pub use crowd::*;
+pub use holding::*;
+pub use logs::*;
+pub use model::*;
+pub use reading::*;
+
+/// Makes one test of each case for the driver whose [`Bench`] the given async function makes.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($make:expr) => {
+        $crate::conformance_tests! { @each $make;
+            a_store_keeps_its_identity
+            a_slot_is_won_once
+            a_lost_answer_is_sent_again
+            a_copy_that_nobody_waits_for_wins_nothing
+            a_slot_is_neither_late_nor_early
+            a_slot_that_ran_is_never_won_again
+            an_expired_run_is_taken_over
+            attempts_are_used_up
+            a_hand_over_does_not_count
+            runs_do_not_overlap_under_skip
+            runs_overlap_under_allow
+            a_newer_run_interrupts_an_older_expired_one
+            a_clock_set_back_is_noticed
+            an_on_demand_run_is_stored_before_it_starts
+            jobs_are_independent
+            heartbeats_renew_by_exactly_the_lease
+            heartbeats_of_many_jobs_are_answered_in_order
+            a_released_lease_stays_released
+            a_finish_is_final
+            every_outcome_is_read_back_as_it_was_written
+            an_unknown_run_is_refused_and_nothing_is_created
+            log_lines_are_kept_once_and_in_order
+            log_lines_of_a_lost_attempt_are_refused
+            an_announcement_tells_where_catching_up_begins
+            unfinished_runs_are_listed_in_pages
+            checked_runs_stand_in_the_order_asked
+            history_is_newest_first_and_filtered
+            jobs_are_listed_with_their_newest_run
+            prune_forgets_runs_with_their_logs
+            one_of_many_claimers_wins
+            the_driver_does_what_the_rules_say
+        }
+    };
+    (@each $make:expr; $($case:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $case() {
+                $crate::conformance::$case(&$make().await).await;
+            }
+        )*
+    };
+}

@@ -1,0 +1,159 @@
+//! Announcing, looking and pruning.
+
+use leasehold_lease::id::{JobKey, RunKey};
+use leasehold_lease::op::{Announce, TriggerAnswer};
+use leasehold_lease::run::Status;
+
+use super::bench::{Bench, job, ms, on_demand, slot, success};
+use crate::store::{HistoryQuery, LogLevel, LogLine, RunView};
+
+fn keys(views: &[RunView]) -> Vec<String> {
+    views.iter().map(|view| view.key.to_string()).collect()
+}
+
+fn key(job: &JobKey, run: &leasehold_lease::id::RunId) -> RunKey {
+    RunKey { job: job.clone(), run: run.clone() }
+}
+
+/// `since` is set by the first announcement and by a change of the schedule, and by nothing else.
+pub async fn an_announcement_tells_where_catching_up_begins(bench: &Bench) {
+    let offers = |fingerprint: &str| {
+        [job("a"), job("b")].map(|job| (job, Announce { fingerprint: fingerprint.to_owned() })).to_vec()
+    };
+    let first = bench.store.announce(&offers("hourly")).await.expect("an answer");
+    assert_eq!(first.answer.len(), 2);
+    assert!(first.answer.iter().all(|answer| answer.since == first.now && answer.newest_started.is_none()));
+    let run = slot(bench.now().await);
+    bench.win(&job("a"), &run, &bench.terms()).await;
+    bench.reach(first.now + ms(50)).await;
+    let again = bench.store.announce(&offers("hourly")).await.expect("an answer");
+    assert_eq!(again.answer[0].since, first.now);
+    assert_eq!((again.answer[0].newest_started, again.answer[1].newest_started), (run.slot(), None));
+    let changed = bench.store.announce(&offers("daily")).await.expect("an answer");
+    assert_eq!(changed.answer[0].since, changed.now);
+    let views = bench.store.jobs().await.expect("an answer").answer;
+    assert!(views.iter().all(|view| view.since == Some(changed.now) && view.last_offered == Some(changed.now)));
+}
+
+/// Unfinished runs of the jobs asked for, ordered by key, page by page.
+pub async fn unfinished_runs_are_listed_in_pages(bench: &Bench) {
+    let now = bench.now().await;
+    let (a, b, c) = (job("a"), job("b"), job("c"));
+    let terms = bench.allowing();
+    for (job, ago) in [(&a, 2), (&a, 1), (&b, 1), (&c, 1)] {
+        bench.win(job, &slot(now - ms(ago)), &terms).await;
+    }
+    let done = slot(now);
+    let token = bench.win(&a, &done, &terms).await;
+    bench.finish(&a, &done, token, success()).await;
+    bench.trigger(&a, "z").await;
+    bench.trigger(&a, "A").await;
+    bench.trigger(&b, "m").await;
+    let expected: Vec<String> = [
+        (&a, slot(now - ms(2))),
+        (&a, slot(now - ms(1))),
+        (&a, on_demand("A")),
+        (&a, on_demand("z")),
+        (&b, slot(now - ms(1))),
+        (&b, on_demand("m")),
+    ]
+    .map(|(job, run)| key(job, &run).to_string())
+    .to_vec();
+    let asked = [b.clone(), a.clone(), job("unknown"), a.clone()];
+    for limit in [1, 2, 5, 100] {
+        let mut found: Vec<RunView> = Vec::new();
+        loop {
+            let after = found.last().map(|view| view.key.clone());
+            let page = bench.store.unfinished(&asked, after.as_ref(), limit).await.expect("a page").answer;
+            assert!(page.len() <= limit);
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page);
+        }
+        assert_eq!(keys(&found), expected, "pages of {limit}");
+    }
+    assert_eq!(bench.store.unfinished(&asked, None, 0).await.expect("a page").answer, []);
+    // After a run of a job that was not asked for.
+    let after = key(&job("aa"), &done);
+    let rest = bench.store.unfinished(&asked, Some(&after), 100).await.expect("a page").answer;
+    assert_eq!(keys(&rest), expected[4..]);
+}
+
+/// Each run that is checked is answered in its place.
+pub async fn checked_runs_stand_in_the_order_asked(bench: &Bench) {
+    let now = bench.now().await;
+    let known = key(&job("a"), &slot(now));
+    bench.win(&known.job, &known.run, &bench.terms()).await;
+    let asked = [key(&job("a"), &slot(now + ms(1))), known.clone(), key(&job("b"), &slot(now)), known.clone()];
+    let found = bench.store.check(&asked).await.expect("an answer").answer;
+    let found: Vec<Option<RunKey>> = found.into_iter().map(|view| view.map(|view| view.key)).collect();
+    assert_eq!(found, [None, Some(known.clone()), None, Some(known)]);
+}
+
+/// History: newest first, of one job or all, by status, from an instant on, at most so many.
+pub async fn history_is_newest_first_and_filtered(bench: &Bench) {
+    let now = bench.now().await;
+    let (a, b) = (job("a"), job("b"));
+    for (job, ago) in [(&a, 30), (&b, 20), (&a, 20), (&a, 10)] {
+        let run = slot(now - ms(ago));
+        let token = bench.win(job, &run, &bench.allowing()).await;
+        if ago != 10 {
+            bench.finish(job, &run, token, success()).await;
+        }
+    }
+    let all = [(&a, 10), (&a, 20), (&b, 20), (&a, 30)].map(|(job, ago)| key(job, &slot(now - ms(ago))).to_string());
+    let ask = |query: HistoryQuery| async move { keys(&bench.store.history(&query).await.expect("runs").answer) };
+    let any = HistoryQuery { limit: 100, ..HistoryQuery::default() };
+    assert_eq!(ask(any.clone()).await, all);
+    assert_eq!(ask(HistoryQuery { limit: 2, ..any.clone() }).await, all[..2]);
+    assert_eq!(ask(HistoryQuery { limit: 0, ..any.clone() }).await, Vec::<String>::new());
+    assert_eq!(ask(HistoryQuery { since: Some(now - ms(20)), ..any.clone() }).await, all[..3]);
+    assert_eq!(ask(HistoryQuery { status: Some(Status::Running), ..any.clone() }).await, all[..1]);
+    assert_eq!(ask(HistoryQuery { job: Some(b.clone()), ..any.clone() }).await, all[2..3]);
+    let narrow = HistoryQuery { job: Some(a), status: Some(Status::Success), since: Some(now - ms(29)), ..any.clone() };
+    assert_eq!(ask(narrow).await, all[1..2]);
+    assert_eq!(ask(HistoryQuery { job: Some(job("unknown")), ..any }).await, Vec::<String>::new());
+}
+
+/// Jobs are ordered by key, with what people want to know of each at a glance.
+pub async fn jobs_are_listed_with_their_newest_run(bench: &Bench) {
+    let now = bench.now().await;
+    let (older, newer) = (slot(now - ms(1)), slot(now));
+    bench.win(&job("b"), &older, &bench.allowing()).await;
+    let token = bench.win(&job("b"), &newer, &bench.allowing()).await;
+    bench.finish(&job("b"), &newer, token, success()).await;
+    bench.store.announce(&[(job("a"), Announce { fingerprint: "x".into() })]).await.expect("an answer");
+    let views = bench.store.jobs().await.expect("jobs").answer;
+    assert_eq!(views.iter().map(|view| view.key.clone()).collect::<Vec<_>>(), [job("a"), job("b")]);
+    assert_eq!((views[0].unfinished, &views[0].last, views[0].newest_started), (0, &None, None));
+    assert_eq!((views[1].unfinished, views[1].revision, views[1].newest_started), (1, 3, newer.slot()));
+    assert_eq!(views[1].last, bench.look(&job("b"), &newer).await);
+}
+
+/// What prune forgets is gone with its log, and an on-demand run's id stays known.
+pub async fn prune_forgets_runs_with_their_logs(bench: &Bench) {
+    // Without catching up and lateness the job's bound is 0, so records may go ten seconds after their end.
+    let mut terms = bench.terms();
+    (terms.catch_up, terms.max_late) = (ms(0), ms(0));
+    let job = job("a");
+    let run = slot(bench.now().await);
+    let token = bench.win(&job, &run, &terms).await;
+    let line = LogLine { at: run.slot().expect("a slot").0, level: LogLevel::Info, target: String::new(), message: "x".into(), fields: Vec::new() };
+    bench.store.append_log(&key(&job, &run), &token, 1, &[line]).await.expect("an answer");
+    bench.finish(&job, &run, token, success()).await;
+    bench.trigger(&job, "r").await;
+    let demand = on_demand("r");
+    let token = bench.win(&job, &demand, &terms).await;
+    bench.finish(&job, &demand, token, success()).await;
+    assert_eq!(bench.store.prune(&job, 0).await.expect("an answer"), 0, "too young");
+    bench.reach(bench.now().await + ms(10_001)).await;
+    assert_eq!(bench.store.prune(&job, 2).await.expect("an answer"), 0, "among the last two");
+    assert_eq!(bench.store.prune(&job, 1).await.expect("an answer"), 1);
+    assert_eq!(bench.store.prune(&job, 0).await.expect("an answer"), 1);
+    assert_eq!(bench.look(&job, &run).await, None);
+    assert_eq!(bench.store.read_log(&key(&job, &run), 0, 10).await.expect("a log"), []);
+    assert_eq!(bench.trigger(&job, "r").await, TriggerAnswer::Ended);
+    let views = bench.store.jobs().await.expect("jobs").answer;
+    assert_eq!(views[0].newest_started, run.slot(), "S10: never forgotten");
+}

@@ -1,0 +1,203 @@
+//! Writes what a rule has changed, and nothing else.
+
+use leasehold_lease::id::{JobKey, RunId};
+use leasehold_lease::run::{AttemptRecord, Job, Outcome, Run};
+use rusqlite::{Connection, named_params};
+
+use super::codec::{self, bits, ms};
+use super::error::Fault;
+use super::load::Loaded;
+
+/// Writes the difference between the job as it was loaded and as it is `after` a rule. Answers the job's row; none when
+/// the job is still unknown, because a refusal creates nothing.
+pub(super) fn difference(db: &Connection, key: &JobKey, before: &Loaded, after: &Job) -> Result<Option<i64>, Fault> {
+    if after.revision == before.job.revision {
+        // S11: a refusal changes nothing. The record is compared in full, so a rule that forgot to say so is found.
+        assert!(*after == before.job, "the job changed and its revision did not");
+        return Ok(before.job_row);
+    }
+    let job = job_record(db, key, before.job_row, after)?;
+    for (id, run) in &after.runs {
+        match (before.run_rows.get(id), before.job.runs.get(id)) {
+            (Some(row), Some(old)) => changed_run(db, *row, old, run)?,
+            _ => new_run(db, job, id, run)?,
+        }
+    }
+    for (id, row) in &before.run_rows {
+        if !after.runs.contains_key(id) {
+            execute(db, include_str!("sql/delete_run.sql"), [row])?;
+        }
+    }
+    gone(db, job, &before.job, after)?;
+    Ok(Some(job))
+}
+
+fn job_record(db: &Connection, key: &JobKey, row: Option<i64>, job: &Job) -> Result<i64, Fault> {
+    let changing = named_params! {
+        ":revision": bits(job.revision),
+        ":newest_started": job.newest_started.map(|slot| slot.0.0),
+        ":newest_skipped": job.newest_skipped.map(|slot| slot.0.0),
+        ":last_fence": bits(job.last_fence.0),
+        ":since": job.since.map(|at| at.0),
+        ":fingerprint": job.fingerprint,
+        ":last_offered": job.last_offered.map(|at| at.0),
+        ":largest_bound_ms": ms(job.largest_bound),
+    };
+    match row {
+        Some(row) => {
+            let arguments = [changing, named_params! { ":id": row }].concat();
+            execute(db, include_str!("sql/update_job.sql"), arguments.as_slice())?;
+            Ok(row)
+        }
+        None => {
+            let name = named_params! { ":tenant": key.tenant.as_str(), ":name": key.name.as_str() };
+            execute(db, include_str!("sql/insert_job.sql"), [changing, name].concat().as_slice())?;
+            Ok(db.last_insert_rowid())
+        }
+    }
+}
+
+fn new_run(db: &Connection, job: i64, id: &RunId, run: &Run) -> Result<(), Fault> {
+    let (slot, demand) = codec::run_columns(id);
+    let name = named_params! { ":job": job, ":slot": slot, ":demand": demand, ":due": run.due.0 };
+    run_record(db, include_str!("sql/insert_run.sql"), name, run)?;
+    let row = db.last_insert_rowid();
+    if let Some(payload) = &run.payload {
+        execute(db, include_str!("sql/insert_payload.sql"), (row, payload))?;
+    }
+    attempts(db, row, &[], &run.attempts)?;
+    run.outcome.as_ref().map_or(Ok(()), |outcome| new_outcome(db, row, outcome))
+}
+
+fn changed_run(db: &Connection, row: i64, old: &Run, run: &Run) -> Result<(), Fault> {
+    if old == run {
+        return Ok(());
+    }
+    // What names a run and what it was asked to work on never change, so no statement writes them again.
+    assert!(old.due == run.due && old.payload == run.payload, "a run changed its due time or payload");
+    run_record(db, include_str!("sql/update_run.sql"), named_params! { ":id": row }, run)?;
+    attempts(db, row, &old.attempts, &run.attempts)?;
+    match (&old.outcome, &run.outcome) {
+        (None, Some(outcome)) => new_outcome(db, row, outcome),
+        (old, new) => {
+            // S6: one outcome per run, final.
+            assert!(old == new, "a run changed its outcome");
+            Ok(())
+        }
+    }
+}
+
+fn run_record(
+    db: &Connection,
+    sql: &str,
+    name: &[(&'static str, &dyn rusqlite::ToSql)],
+    run: &Run,
+) -> Result<(), Fault> {
+    let progress = run.progress.as_ref();
+    let record = named_params! {
+        ":status": run.status.word(),
+        ":lease_end": run.lease_end.0,
+        ":released": run.released,
+        ":starts": run.starts,
+        ":hand_overs": run.hand_overs,
+        ":ended_at": run.ended_at.map(|at| at.0),
+        ":progress_done": progress.map(|p| bits(p.done)),
+        ":progress_total": progress.and_then(|p| p.total).map(bits),
+        ":progress_message": progress.map(|p| &p.message),
+    };
+    execute(db, sql, [name, record].concat().as_slice())
+}
+
+fn attempts(db: &Connection, run: i64, old: &[AttemptRecord], new: &[AttemptRecord]) -> Result<(), Fault> {
+    for attempt in new {
+        let before = old.iter().rev().find(|a| a.attempt == attempt.attempt);
+        if before != Some(attempt) {
+            save_attempt(db, run, attempt)?;
+        }
+    }
+    match (old.first(), new.first()) {
+        (Some(old), Some(new)) if old.attempt < new.attempt => {
+            execute(db, include_str!("sql/delete_attempts.sql"), (run, new.attempt.0))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn save_attempt(db: &Connection, run: i64, attempt: &AttemptRecord) -> Result<(), Fault> {
+    let usage = attempt.usage.as_ref();
+    execute(
+        db,
+        include_str!("sql/save_attempt.sql"),
+        named_params! {
+            ":run": run,
+            ":attempt": attempt.attempt.0,
+            ":token": attempt.token.0,
+            ":fence": bits(attempt.fence.0),
+            ":runner": attempt.runner,
+            ":lease_ms": ms(attempt.terms.lease),
+            ":max_attempts": attempt.terms.max_attempts,
+            ":overlap": codec::overlap_word(attempt.terms.overlap),
+            ":catch_up_ms": ms(attempt.terms.catch_up),
+            ":max_late_ms": ms(attempt.terms.max_late),
+            ":history_size": attempt.terms.history_size,
+            ":digest": attempt.digest.map(|digest| digest.0),
+            ":started_at": attempt.started_at.0,
+            ":ended_at": attempt.ended.map(|(at, _)| at.0),
+            ":ended": attempt.ended.map(|(_, how)| how.word()),
+            ":last_write": bits(attempt.last_write),
+            ":wall_ms": usage.map(|u| bits(u.wall_ms)),
+            ":cpu_ms": usage.map(|u| bits(u.cpu_ms)),
+            ":peak_memory": usage.map(|u| bits(u.peak_memory)),
+            ":host_calls": usage.map(|u| bits(u.host_calls)),
+            ":log_bytes": usage.map(|u| bits(u.log_bytes)),
+        },
+    )
+}
+
+fn new_outcome(db: &Connection, run: i64, outcome: &Outcome) -> Result<(), Fault> {
+    let (output, cut) = match outcome {
+        Outcome::Success { output, cut } => (Some(output), Some(*cut)),
+        _ => (None, None),
+    };
+    let failure = match outcome {
+        Outcome::Failed(failure) => Some(failure),
+        _ => None,
+    };
+    let reason = match outcome {
+        Outcome::Interrupted { reason } => Some(reason),
+        _ => None,
+    };
+    execute(
+        db,
+        include_str!("sql/insert_outcome.sql"),
+        named_params! {
+            ":run": run,
+            ":output": output,
+            ":cut": cut,
+            ":code": failure.map(|f| &f.code),
+            ":message": failure.map(|f| &f.message),
+            ":details": failure.map(|f| codec::pairs_text(&f.details)).transpose()?,
+            ":retryable": failure.map(|f| f.retryable),
+            ":reason": reason,
+        },
+    )
+}
+
+fn gone(db: &Connection, job: i64, before: &Job, after: &Job) -> Result<(), Fault> {
+    for (id, at) in &after.gone {
+        if !before.gone.contains_key(id) {
+            execute(db, include_str!("sql/insert_gone.sql"), (job, id.as_str(), at.0))?;
+        }
+    }
+    for id in before.gone.keys() {
+        if !after.gone.contains_key(id) {
+            execute(db, include_str!("sql/delete_gone.sql"), (job, id.as_str()))?;
+        }
+    }
+    Ok(())
+}
+
+fn execute(db: &Connection, sql: &str, arguments: impl rusqlite::Params) -> Result<(), Fault> {
+    db.prepare_cached(sql)?.execute(arguments)?;
+    Ok(())
+}

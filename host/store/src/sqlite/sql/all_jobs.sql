@@ -1,0 +1,2 @@
+-- All jobs, ordered by key.
+SELECT * FROM jobs ORDER BY tenant, name

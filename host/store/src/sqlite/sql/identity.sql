@@ -1,0 +1,2 @@
+-- Who this store is.
+SELECT id, secret FROM identity

@@ -1,0 +1,5 @@
+-- A job's first record.
+INSERT INTO jobs (tenant, name, revision, newest_started, newest_skipped, last_fence, since, fingerprint,
+                  last_offered, largest_bound_ms)
+VALUES (:tenant, :name, :revision, :newest_started, :newest_skipped, :last_fence, :since, :fingerprint,
+        :last_offered, :largest_bound_ms)

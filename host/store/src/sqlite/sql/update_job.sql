@@ -1,0 +1,6 @@
+-- A job's changed record.
+UPDATE jobs
+SET revision = :revision, newest_started = :newest_started, newest_skipped = :newest_skipped,
+    last_fence = :last_fence, since = :since, fingerprint = :fingerprint, last_offered = :last_offered,
+    largest_bound_ms = :largest_bound_ms
+WHERE id = :id

@@ -1,0 +1,236 @@
+//! The worker: what shares a transaction, what a failure costs, and who is kept waiting.
+
+use std::sync::mpsc;
+
+use rusqlite::ErrorCode;
+
+use super::*;
+
+/// A worker on a file of its own, and a second connection to look into it.
+fn worker(folder: &TempDir) -> (Worker, Connection) {
+    let path: Arc<Path> = file(folder).into();
+    drop(SqliteStore::open(&path).unwrap());
+    let db = open::connect(&path, Access::Write).unwrap();
+    db.execute_batch("CREATE TABLE t (x INTEGER PRIMARY KEY, filler BLOB)").unwrap();
+    let worker = Worker::start("sqlite-test", &path, db, Access::Write, clock::machine()).unwrap();
+    (worker, Connection::open(&path).unwrap())
+}
+
+fn insert(x: i64) -> impl FnMut(&Connection, Millis) -> Result<(), Fault> + Send + 'static {
+    move |db, _| Ok(db.execute("INSERT INTO t (x) VALUES (?1)", [x]).map(|_| ())?)
+}
+
+fn rows(db: &Connection) -> Vec<i64> {
+    let mut statement = db.prepare("SELECT x FROM t ORDER BY x").unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+/// Holds the worker up, so that what is sent meanwhile comes together. It goes on when the answer is dropped.
+async fn held_up(worker: &Arc<Worker>) -> mpsc::Sender<()> {
+    let (go, wait) = mpsc::channel::<()>();
+    let (begun, running) = tokio::sync::oneshot::channel();
+    let mut begun = Some(begun);
+    let worker = worker.clone();
+    tokio::spawn(async move {
+        let work = move |_: &Connection, _| {
+            begun.take().map(|begun| begun.send(()));
+            let _ = wait.recv();
+            Ok(())
+        };
+        worker.call("holding the worker up", work).await
+    });
+    running.await.unwrap();
+    go
+}
+
+/// Sends these and lets them reach the queue in this order.
+async fn queued<A: Send + 'static>(
+    worker: &Arc<Worker>,
+    work: impl FnMut(&Connection, Millis) -> Result<A, Fault> + Send + 'static,
+) -> tokio::task::JoinHandle<Result<A, StoreError>> {
+    let worker = worker.clone();
+    let task = tokio::spawn(async move { worker.call("testing", work).await });
+    // On a current-thread runtime one turn lets the task run until it waits for its answer.
+    tokio::task::yield_now().await;
+    task
+}
+
+#[tokio::test]
+async fn a_request_that_fails_or_panics_undoes_itself_alone() {
+    let folder = fast_folder();
+    let (worker, db) = worker(&folder);
+    let worker = Arc::new(worker);
+    let go = held_up(&worker).await;
+    let first = queued(&worker, insert(1)).await;
+    let twice = queued(&worker, |db: &Connection, _| {
+        db.execute("INSERT INTO t (x) VALUES (2)", [])?;
+        Ok(db.execute("INSERT INTO t (x) VALUES (1)", [])?)
+    });
+    let twice = twice.await;
+    let panics = queued(&worker, |db: &Connection, _| -> Result<(), Fault> {
+        db.execute("INSERT INTO t (x) VALUES (3)", [])?;
+        panic!("a rule is broken")
+    });
+    let panics = panics.await;
+    let last = queued(&worker, insert(4)).await;
+    drop(go);
+    first.await.unwrap().unwrap();
+    last.await.unwrap().unwrap();
+    assert!(matches!(twice.await.unwrap(), Err(StoreError::Rejected { .. })));
+    let Err(StoreError::Rejected { source, .. }) = panics.await.unwrap() else { panic!("a panic is no success") };
+    assert!(source.to_string().contains("a rule is broken"), "{source}");
+    assert_eq!(rows(&db), [1, 4]);
+}
+
+#[tokio::test]
+async fn requests_that_come_together_share_a_commit() {
+    let folder = fast_folder();
+    let (worker, db) = worker(&folder);
+    let worker = Arc::new(worker);
+    let version = || db.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).unwrap();
+    version();
+    let go = held_up(&worker).await;
+    let before = version();
+    let mut tasks = Vec::new();
+    for x in 0..50 {
+        tasks.push(queued(&worker, insert(x)).await);
+    }
+    // While they wait, a look at each one's answer would show a commit; they are answered together.
+    drop(go);
+    let mut seen = std::collections::BTreeSet::from([before]);
+    for task in tasks {
+        task.await.unwrap().unwrap();
+        seen.insert(version());
+    }
+    assert_eq!(rows(&db).len(), 50);
+    assert!(seen.len() <= 2, "one commit for all: {seen:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_is_not_begun() {
+    let folder = fast_folder();
+    let (worker, db) = worker(&folder);
+    let worker = Arc::new(worker);
+    let go = held_up(&worker).await;
+    let given_up = queued(&worker, insert(1)).await;
+    let kept = queued(&worker, insert(2)).await;
+    given_up.abort();
+    assert!(given_up.await.unwrap_err().is_cancelled());
+    drop(go);
+    kept.await.unwrap().unwrap();
+    assert_eq!(rows(&db), [2]);
+}
+
+#[tokio::test]
+async fn a_statement_is_not_cut_when_its_caller_gives_up() {
+    let folder = fast_folder();
+    let (worker, db) = worker(&folder);
+    let worker = Arc::new(worker);
+    let (go, wait) = mpsc::channel::<()>();
+    let (begun, running) = tokio::sync::oneshot::channel();
+    let mut begun = Some(begun);
+    let task = queued(&worker, move |db: &Connection, _| {
+        begun.take().map(|begun| begun.send(()));
+        let _ = wait.recv();
+        Ok(db.execute("INSERT INTO t (x) VALUES (1)", [])?)
+    });
+    let task = task.await;
+    running.await.unwrap();
+    task.abort();
+    drop(go);
+    worker.call("testing", insert(2)).await.unwrap();
+    assert_eq!(rows(&db), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_locked_file_is_waited_for_and_then_nothing_was_sent() {
+    let folder = fast_folder();
+    let (worker, db) = worker(&folder);
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let waiting = worker.call("testing", insert(1));
+    let error = tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("it gives up").unwrap_err();
+    let StoreError::NotSent { source, .. } = &error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("another process"), "{source}");
+    db.execute_batch("ROLLBACK").unwrap();
+    worker.call("testing", insert(1)).await.unwrap();
+    assert_eq!(rows(&db), [1]);
+}
+
+#[tokio::test]
+async fn a_full_disk_costs_the_request_that_needs_the_room() {
+    let folder = fast_folder();
+    let path: Arc<Path> = file(&folder).into();
+    drop(SqliteStore::open(&path).unwrap());
+    let db = open::connect(&path, Access::Write).unwrap();
+    db.execute_batch("CREATE TABLE t (x INTEGER PRIMARY KEY, filler BLOB)").unwrap();
+    // SQLite answers the same when a file may not grow as when the disk is full.
+    let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
+    let worker = Arc::new(Worker::start("sqlite-test", &path, db, Access::Write, clock::machine()).unwrap());
+    let go = held_up(&worker).await;
+    let small = queued(&worker, insert(1)).await;
+    let large = queued(&worker, |db: &Connection, _| {
+        Ok(db.execute("INSERT INTO t (x, filler) VALUES (2, zeroblob(100000))", [])?)
+    });
+    let large = large.await;
+    let other = queued(&worker, insert(3)).await;
+    drop(go);
+    small.await.unwrap().unwrap();
+    other.await.unwrap().unwrap();
+    let error = large.await.unwrap().unwrap_err();
+    let StoreError::NotSent { source, .. } = &error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("disk is full"), "{source}");
+    assert_eq!(rows(&Connection::open(&path).unwrap()), [1, 3]);
+}
+
+#[tokio::test]
+async fn what_takes_the_whole_transaction_down_is_run_again_one_by_one() {
+    let folder = fast_folder();
+    let (worker, db) = worker(&folder);
+    let worker = Arc::new(worker);
+    let go = held_up(&worker).await;
+    let first = queued(&worker, insert(1)).await;
+    // SQLite itself rolls everything back on some failures of the disk.
+    let fatal = queued(&worker, |db: &Connection, _| Ok(db.execute_batch("ROLLBACK")?)).await;
+    let last = queued(&worker, insert(2)).await;
+    drop(go);
+    first.await.unwrap().unwrap();
+    last.await.unwrap().unwrap();
+    assert!(fatal.await.unwrap().is_err());
+    assert_eq!(rows(&db), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_failed_commit_may_have_happened() {
+    let folder = fast_folder();
+    let (worker, _) = worker(&folder);
+    // A deferred foreign key is checked at the commit.
+    let orphan = |db: &Connection, _| {
+        db.execute_batch("PRAGMA defer_foreign_keys = ON")?;
+        Ok(db.execute("INSERT INTO gone (job, demand, at) VALUES (77, 'x', 1)", [])?)
+    };
+    let error = worker.call("testing", orphan).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
+    worker.call("testing", insert(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_reading_connection_cannot_write() {
+    let folder = fast_folder();
+    let store = SqliteStore::open(&file(&folder)).unwrap();
+    let error = store.reads.call("testing", |db: &Connection, _| Ok(db.execute("DELETE FROM runs", [])?));
+    assert!(matches!(error.await, Err(StoreError::NotSent { .. })));
+}
+
+#[test]
+fn a_write_after_a_read_does_not_fail_at_once_when_another_writes() {
+    // The trap that BEGIN IMMEDIATE avoids: a deferred transaction that has read gets no second chance.
+    let folder = fast_folder();
+    drop(SqliteStore::open(&file(&folder)).unwrap());
+    let [first, second] = [0, 1].map(|_| open::connect(&file(&folder), Access::Write).unwrap());
+    first.execute_batch("BEGIN; SELECT * FROM jobs").unwrap();
+    first.query_row("SELECT count(*) FROM jobs", [], |_| Ok(())).unwrap();
+    second.execute_batch("CREATE TABLE u (x)").unwrap();
+    let error = first.execute_batch("CREATE TABLE v (x)").unwrap_err();
+    assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+}

@@ -1,0 +1,241 @@
+//! A connection on a thread of its own.
+//!
+//! A call becomes a request in a bounded queue. The thread takes all requests that have arrived, runs them in one
+//! transaction, commits, and answers: a caller that gives up never cuts a statement, and calls that come together share
+//! the one flush to disk that a commit costs. Nobody waits for company.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use leasehold_lease::time::Millis;
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::error::{Fault, OpenError, SqliteError};
+use super::schema;
+use crate::clock::Clock;
+use crate::store::StoreError;
+
+/// Requests that may wait. Callers beyond that wait to put theirs in.
+const QUEUE: usize = 1_024;
+
+/// Requests that share a transaction at most, so that none waits long for the others.
+const BATCH: usize = 128;
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Takes the write lock at the start: a read that turns into a write would fail at once instead of waiting.
+    Write,
+    /// Only looks.
+    Read,
+}
+
+/// A thread with a connection. Dropping it serves what is in the queue, closes the connection and waits for that.
+pub(super) struct Worker {
+    queue: Option<mpsc::Sender<Box<dyn Request>>>,
+    thread: Option<JoinHandle<()>>,
+    path: Arc<Path>,
+}
+
+impl Worker {
+    /// Starts the thread.
+    pub(super) fn start(
+        name: &str,
+        path: &Arc<Path>,
+        db: Connection,
+        access: Access,
+        clock: Clock,
+    ) -> Result<Worker, OpenError> {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || serve(&Session { db, access, clock }, requests))
+            .map_err(|source| OpenError::Thread { path: PathBuf::from(&**path), source })?;
+        Ok(Worker { queue: Some(queue), thread: Some(thread), path: path.clone() })
+    }
+
+    /// Runs `work` inside a transaction and answers once it is committed.
+    ///
+    /// `work` may run again after a transaction that was rolled back as a whole, so it must not consume its arguments.
+    pub(super) async fn call<A: Send + 'static>(
+        &self,
+        doing: &'static str,
+        work: impl FnMut(&Connection, Millis) -> Result<A, Fault> + Send + 'static,
+    ) -> Result<A, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let call = Call { doing, path: self.path.clone(), work, done: None, reply };
+        let ended = || Box::new(SqliteError::Ended { path: self.path.to_path_buf() });
+        let queue = self.queue.as_ref().expect("the queue is closed only by drop");
+        if queue.send(Box::new(call)).await.is_err() {
+            return Err(StoreError::NotSent { doing, source: ended() });
+        }
+        answer.await.unwrap_or_else(|_| Err(StoreError::Unknown { doing, source: ended() }))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.queue = None;
+        let Some(thread) = self.thread.take() else { return };
+        if let Err(panic) = thread.join() {
+            tracing::error!(path = %self.path.display(), panic = said(&*panic), "a thread of the store panicked");
+        }
+    }
+}
+
+/// What became of a transaction.
+enum Fate<'a> {
+    Committed,
+    /// It was rolled back, because of this.
+    RolledBack(&'a Fault),
+    /// The commit failed: it may be in the file or not.
+    Uncertain(&'a Fault),
+}
+
+/// One call in the queue.
+trait Request: Send {
+    /// Whether anybody still waits for the answer.
+    fn wanted(&self) -> bool;
+    /// Runs it; on `false` its changes are to be undone.
+    fn run(&mut self, db: &Connection, now: Millis) -> bool;
+    /// Tells the caller.
+    fn answer(self: Box<Self>, fate: &Fate<'_>);
+}
+
+struct Call<A, W> {
+    doing: &'static str,
+    path: Arc<Path>,
+    work: W,
+    done: Option<Result<A, Fault>>,
+    reply: oneshot::Sender<Result<A, StoreError>>,
+}
+
+impl<A: Send, W: FnMut(&Connection, Millis) -> Result<A, Fault> + Send> Request for Call<A, W> {
+    fn wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn run(&mut self, db: &Connection, now: Millis) -> bool {
+        // A rule that finds a record which cannot be stops this request and no other (S14).
+        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(db, now)))
+            .unwrap_or_else(|panic| Err(Fault::RuleBroken(said(&*panic).to_owned())));
+        self.done.insert(result).is_ok()
+    }
+
+    fn answer(self: Box<Self>, fate: &Fate<'_>) {
+        let (path, doing) = (&self.path, self.doing);
+        let answer = match (self.done, fate) {
+            (Some(Err(fault)), _) => Err(fault.rolled_back(path, doing)),
+            (_, Fate::RolledBack(fault)) => Err(fault.rolled_back(path, doing)),
+            (_, Fate::Uncertain(fault)) => Err(fault.uncommitted(path, doing)),
+            (Some(Ok(answer)), Fate::Committed) => Ok(answer),
+            (None, Fate::Committed) => unreachable!("a request is run before its transaction is committed"),
+        };
+        // A caller that has given up meanwhile sends the same again (S13).
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// What a thread works with.
+struct Session {
+    db: Connection,
+    access: Access,
+    clock: Clock,
+}
+
+type Batch = Vec<Box<dyn Request>>;
+
+fn serve(session: &Session, mut requests: mpsc::Receiver<Box<dyn Request>>) {
+    while let Some(first) = requests.blocking_recv() {
+        let mut batch = vec![first];
+        while batch.len() < BATCH
+            && let Ok(next) = requests.try_recv()
+        {
+            batch.push(next);
+        }
+        // Nobody waits for the others any more, and they have not begun.
+        batch.retain(|request| request.wanted());
+        session.transact(batch);
+    }
+}
+
+impl Session {
+    /// Runs a batch in one transaction and answers.
+    fn transact(&self, mut batch: Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        if let Err(fault) = self.begin() {
+            self.roll_back();
+            return tell(batch, &Fate::RolledBack(&fault));
+        }
+        for request in &mut batch {
+            if let Err(fault) = self.isolated(&mut **request) {
+                self.roll_back();
+                return self.spoiled(batch, &fault);
+            }
+        }
+        match self.step("COMMIT") {
+            Ok(()) => tell(batch, &Fate::Committed),
+            Err(fault) => {
+                self.roll_back();
+                tell(batch, &Fate::Uncertain(&fault));
+            }
+        }
+    }
+
+    fn begin(&self) -> Result<(), Fault> {
+        self.step(match self.access {
+            Access::Write => "BEGIN IMMEDIATE",
+            Access::Read => "BEGIN",
+        })?;
+        schema::still_known(&self.db)
+    }
+
+    /// Runs one request so that its failure undoes its own changes only. An error is one of the whole transaction.
+    fn isolated(&self, request: &mut dyn Request) -> Result<(), Fault> {
+        self.step("SAVEPOINT request")?;
+        // The store's time is read once the lock is held: before that it may stand still for as long as others write.
+        if !request.run(&self.db, (self.clock)()) {
+            // On a full disk or a failed read SQLite may have rolled back everything already; then this fails.
+            self.step("ROLLBACK TO request")?;
+        }
+        self.step("RELEASE request")
+    }
+
+    /// One of these requests took the whole transaction down, and it is not known which: each gets one of its own.
+    fn spoiled(&self, batch: Batch, fault: &Fault) {
+        if batch.len() == 1 {
+            return tell(batch, &Fate::RolledBack(fault));
+        }
+        batch.into_iter().for_each(|request| self.transact(vec![request]));
+    }
+
+    fn step(&self, sql: &'static str) -> Result<(), Fault> {
+        self.db.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
+    /// Leaves no transaction open.
+    fn roll_back(&self) {
+        if !self.db.is_autocommit()
+            && let Err(fault) = self.step("ROLLBACK")
+        {
+            tracing::error!(?fault, "the store could not roll a transaction back");
+        }
+    }
+}
+
+fn tell(batch: Batch, fate: &Fate<'_>) {
+    batch.into_iter().for_each(|request| request.answer(fate));
+}
+
+/// The words of a panic.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
+}
