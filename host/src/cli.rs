@@ -1,0 +1,205 @@
+//! The command line: arguments in, results to standard output, logs and errors to standard error.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use leasehold::config::{Config, Flags, Sources};
+
+use error::CliError;
+use output::Output;
+
+mod check;
+mod error;
+mod exec;
+mod inspect;
+mod jobs;
+mod json_text;
+mod loader;
+mod logging;
+mod logs;
+mod next;
+mod output;
+mod record;
+mod runs;
+mod select;
+mod serve;
+mod show;
+mod signals;
+mod store;
+mod text;
+mod value;
+
+/// Runs scheduled jobs on a cluster of hosts, once; handlers are WebAssembly components.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, max_term_width = 110, disable_help_subcommand = true)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command understands.
+#[derive(Debug, Args)]
+struct Global {
+    /// The configuration file [default: leasehold.toml in the working folder, where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print results as JSON: one object, or one object a line
+    #[arg(long, global = true)]
+    json: bool,
+    /// How log lines are written to standard error
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Log more; twice for everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people.
+    Text,
+    /// An object a line.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a host (SIGTERM or SIGINT: hand over and end; a second one: end at once)
+    Serve(serve::Serve),
+    /// Say everything that is wrong with configuration, plugins and jobs, or nothing
+    Check(check::Check),
+    /// Run a handler once, here, without a store
+    Exec(exec::Exec),
+    /// Say what a file is, and whether it can be a plugin
+    Inspect(inspect::Inspect),
+    /// The next slots of a job or a schedule, local and UTC
+    Next(next::Next),
+    /// The jobs that are offered, and those that are refused
+    Jobs(jobs::Jobs),
+    /// Runs, newest first
+    Runs(runs::Runs),
+    /// One run with all its attempts and its outcome
+    Show(show::Show),
+    /// What a run's handler has logged
+    Logs(logs::Logs),
+}
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exit {
+    /// Done.
+    Success = 0,
+    /// It failed.
+    Failed = 1,
+    /// The command line or the configuration is wrong.
+    Usage = 2,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// How long work that is under way may still take when a command has ended.
+const LEFTOVERS: Duration = Duration::from_secs(1);
+
+/// Runs the command that the process was started with.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody is left to be told that the reader has gone.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Success }.into();
+        }
+    };
+    logging::start(&cli.global, matches!(cli.command, Command::Serve(_)));
+    let mut out = Output::stdout(cli.global.json);
+    let ended = run(&cli, &mut out).and_then(|exit| out.flush().map(|()| exit));
+    match ended {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            error.print();
+            error.exit().into()
+        }
+    }
+}
+
+fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CliError::Runtime)?;
+    let global = &cli.global;
+    let exit = runtime.block_on(async {
+        match &cli.command {
+            Command::Serve(command) => Box::pin(command.run(global)).await,
+            Command::Check(command) => Box::pin(command.run(global, out)).await,
+            Command::Exec(command) => Box::pin(command.run(out)).await,
+            Command::Inspect(command) => Box::pin(command.run(out)).await,
+            Command::Next(command) => Box::pin(command.run(global, out)).await,
+            Command::Jobs(command) => Box::pin(command.run(global, out)).await,
+            Command::Runs(command) => Box::pin(command.run(global, out)).await,
+            Command::Show(command) => Box::pin(command.run(global, out)).await,
+            Command::Logs(command) => Box::pin(command.run(global, out)).await,
+        }
+    });
+    runtime.shutdown_timeout(LEFTOVERS);
+    exit
+}
+
+impl Global {
+    /// Where the configuration comes from, with the flags of a command that has some.
+    fn sources(&self, flags: Flags) -> Result<Sources, CliError> {
+        let folder = std::env::current_dir().map_err(CliError::WorkingFolder)?;
+        Ok(Sources { folder, file: self.config.clone(), env: std::env::vars_os().collect(), flags })
+    }
+
+    /// The configuration, checked.
+    fn load(&self, flags: Flags) -> Result<Config, CliError> {
+        Config::load(&self.sources(flags)?).map_err(CliError::Config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_stand_before_or_behind_the_command() {
+        for line in ["leasehold --json runs", "leasehold runs --json"] {
+            assert!(Cli::try_parse_from(line.split(' ')).expect(line).global.json, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_a_usage_error_and_help_is_not() {
+        for (line, to_stderr) in [
+            ("leasehold", true),
+            ("leasehold frobnicate", true),
+            ("leasehold next", true),
+            ("leasehold next a/b --cron x", true),
+            ("leasehold next a/b --tz UTC", true),
+            ("leasehold next --every 90s --tz UTC", true),
+            ("leasehold next --every 90", true),
+            ("leasehold show a/b/c", true),
+            ("leasehold runs -n 0", true),
+            ("leasehold runs --status fine", true),
+            ("leasehold exec x.wasm --memory 64", true),
+            ("leasehold --help", false),
+            ("leasehold --version", false),
+        ] {
+            let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
+            assert_eq!(error.use_stderr(), to_stderr, "{line}");
+        }
+    }
+}

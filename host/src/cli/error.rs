@@ -1,0 +1,237 @@
+//! What can make a command fail, and how it is told: once, at the edge, as a chain.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use leasehold::StartError;
+use leasehold::config::{Problems, StoreUrl};
+use leasehold_lease::id::{JobKey, NameError, RunKey};
+use leasehold_lease::schedule::{ScheduleError, ZoneError};
+use leasehold_sandbox::{PluginError, SandboxError};
+use leasehold_store::StoreError;
+use leasehold_store::sqlite::OpenError;
+
+use super::Exit;
+use super::text::plain;
+
+/// Why a command ended without its result.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CliError {
+    /// The configuration is wrong: every problem is told.
+    #[error("{0}")]
+    Config(Problems),
+    /// Nothing to serve.
+    #[error(
+        "there is no plugins directory {}: create it and put plugins (.wasm) there, or name another with --plugins or \
+         with plugins under [host] in leasehold.toml",
+        path.display()
+    )]
+    NoPlugins {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// The payload's file.
+    #[error("cannot read the payload {}: name a file that exists behind the @", path.display())]
+    PayloadFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The payload on the command line.
+    #[error("the payload is not JSON: write JSON such as '{{\"day\": 1}}' or '\"text\"', or @FILE for a file's bytes")]
+    PayloadJson(#[source] serde_json::Error),
+    /// A schedule on the command line.
+    #[error("this schedule cannot be used")]
+    Schedule(#[from] ScheduleError),
+    /// A zone on the command line.
+    #[error("this time zone cannot be used")]
+    Zone(#[from] ZoneError),
+    /// Where relative paths start.
+    #[error("the working folder cannot be found: change to one that exists")]
+    WorkingFolder(#[source] io::Error),
+    /// Threads.
+    #[error("cannot start the threads this needs: see the limits on processes and memory")]
+    Runtime(#[source] io::Error),
+    /// Signals.
+    #[error("cannot listen to signals")]
+    Signals(#[source] io::Error),
+    /// Random numbers.
+    #[error("the system's random number generator does not work")]
+    Chance(#[from] getrandom::Error),
+    /// The store's file.
+    #[error("cannot use the store {url}")]
+    OpenStore {
+        /// Which.
+        url: StoreUrl,
+        /// Why.
+        #[source]
+        source: Box<OpenError>,
+    },
+    /// Nothing has been recorded.
+    #[error(
+        "there is no record yet: {} does not exist; start a host with `leasehold serve`, or name the configuration of \
+         the hosts with --config",
+        path.display()
+    )]
+    NoStore {
+        /// The file that was looked for.
+        path: PathBuf,
+    },
+    /// A store that is inside another process.
+    #[error(
+        "the store memory: lives inside one host and cannot be read from here; set url under [store] to a sqlite:// address"
+    )]
+    MemoryStore,
+    /// The store did not answer.
+    #[error("the store gave no answer")]
+    Store(#[from] StoreError),
+    /// The sandbox.
+    #[error("plugins cannot be run here")]
+    Sandbox(#[from] SandboxError),
+    /// A plugin.
+    #[error("{} cannot be run", file.display())]
+    Plugin {
+        /// Its file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: PluginError,
+    },
+    /// The host.
+    #[error("the host cannot start")]
+    Start(#[from] StartError),
+    /// The host, later.
+    #[error("{0}; what it ran is taken over by others when its leases run out; please report this")]
+    HostFailed(String),
+    /// A job that is not there.
+    #[error(
+        "there is no job {job} in the plugin directory; `leasehold jobs` lists those there are, and what is refused"
+    )]
+    NoJob {
+        /// What was asked for.
+        job: JobKey,
+    },
+    /// A job without slots.
+    #[error("the job {job} has no schedule: it runs on demand only")]
+    OnDemandOnly {
+        /// Which.
+        job: JobKey,
+    },
+    /// A schedule that has come to its end.
+    #[error("the schedule has no further slot")]
+    NoSlot,
+    /// A run that is not there.
+    #[error("there is no run {run}; it never started or its record was pruned; `leasehold runs --job {}` lists those kept", run.job)]
+    NoRun {
+        /// Which.
+        run: RunKey,
+    },
+    /// A job without runs.
+    #[error("the job {job} has no runs yet")]
+    NoRunsYet {
+        /// Which.
+        job: JobKey,
+    },
+    /// A name.
+    #[error("this cannot name a run")]
+    Name(#[from] NameError),
+    /// A handler that failed.
+    #[error("{0}")]
+    Handler(String),
+    /// Standard output.
+    #[error("cannot write the results: see whether the disk is full")]
+    Write(#[source] io::Error),
+    /// A value that does not go into JSON.
+    #[error("cannot write a result as JSON; please report this")]
+    Json(#[source] serde_json::Error),
+}
+
+impl CliError {
+    /// The exit code that goes with it.
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            CliError::Config(_)
+            | CliError::NoPlugins { .. }
+            | CliError::PayloadFile { .. }
+            | CliError::PayloadJson(_)
+            | CliError::Schedule(_)
+            | CliError::Zone(_)
+            | CliError::Name(_) => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// Tells it on standard error.
+    pub(super) fn print(&self) {
+        // Nobody is left to be told that standard error is closed.
+        let _ = io::stderr().lock().write_all(self.told().as_bytes());
+    }
+
+    /// As lines.
+    fn told(&self) -> String {
+        match self {
+            // Each problem is a line of its own, and escaped where it was made.
+            CliError::Config(problems) => {
+                problems.to_string().lines().map(|line| format!("leasehold: {line}\n")).collect()
+            }
+            // A handler's backtrace has several lines, and was escaped where it was put together.
+            CliError::Handler(text) => format!("leasehold: {text}\n"),
+            _ => format!("leasehold: {}\n", plain(&chain(self))),
+        }
+    }
+}
+
+/// An error and its causes on one line.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut told = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_told = cause.to_string();
+        // A transparent error says what its source says.
+        if !told.ends_with(&cause_told) {
+            told = format!("{told}: {cause_told}");
+        }
+        next = cause.source();
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    use leasehold::config::{Place, Problem};
+
+    #[test]
+    fn an_error_is_told_once_with_its_causes() {
+        let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let error = CliError::PayloadFile { path: "x.json".into(), source };
+        let told = error.told();
+        assert_eq!(
+            told,
+            "leasehold: cannot read the payload x.json: name a file that exists behind the @: no such file\n"
+        );
+        assert_eq!(error.exit(), Exit::Usage);
+    }
+
+    #[test]
+    fn every_problem_of_a_configuration_has_its_line() {
+        let mut problems = Problems::default();
+        problems.push(Problem::of(Place::file(Path::new("a.toml")), "one"));
+        problems.push(Problem::of(Place::Flag("--store"), "two"));
+        let error = CliError::Config(problems);
+        assert_eq!(error.told(), "leasehold: a.toml: one\nleasehold: --store: two\n");
+        assert_eq!(error.exit(), Exit::Usage);
+    }
+
+    #[test]
+    fn a_name_cannot_forge_a_line() {
+        let error = CliError::NoStore { path: "a\nleasehold: fine".into() };
+        assert_eq!(error.told().lines().count(), 1, "{}", error.told());
+        assert_eq!(error.exit(), Exit::Failed);
+    }
+}

@@ -1,0 +1,347 @@
+//! `leasehold exec`: runs a handler once, here, without a store.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use leasehold::config::JobLimits;
+use leasehold::outcome::{self, Judged};
+use leasehold::{clock, guest_limits};
+use leasehold_lease::agent::Verdict;
+use leasehold_lease::run::{Failure, Outcome, Usage};
+use leasehold_sandbox::{
+    Ended, Execution, GuestEnd, Invocation, LogLevel, LogLine, RunFacts, Sandbox, SandboxSettings, StopReason, escape,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use said::{SaidRecord, Sink, Stderr};
+
+use super::Exit;
+use super::error::CliError;
+use super::output::Output;
+use super::record::{FailureRecord, OutputRecord};
+use super::signals::EndSignals;
+use super::text::{block, plain};
+use super::value;
+
+mod said;
+
+/// The arguments of `leasehold exec`.
+#[derive(Debug, Args)]
+pub(super) struct Exec {
+    /// The plugin
+    file: PathBuf,
+    /// What the handler is given: JSON, or @FILE for a file's bytes as they are
+    #[arg(long, value_name = "JSON|@FILE")]
+    payload: Option<String>,
+    /// How long it may take [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = value::some_duration)]
+    timeout: Option<Duration>,
+    /// How much memory it may use [default: 128MiB]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    memory: Option<u64>,
+    /// How large its payload may be [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    payload_max: Option<u64>,
+    /// How large its output may be [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    output_max: Option<u64>,
+    /// How much it may log [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    log_max: Option<u64>,
+    /// How long a line of its log may be [default: 8KiB]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    log_line_max: Option<u64>,
+    /// The least severe of its log lines that is shown
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_level)]
+    log_level: LogLevel,
+}
+
+impl Exec {
+    /// Runs the handler. Its log goes to standard error as it comes, its output to standard output.
+    ///
+    /// # Errors
+    /// It could not be started, or failed.
+    pub(super) async fn run(&self, out: &mut Output) -> Result<Exit, CliError> {
+        let limits = self.limits();
+        let input = self.input(limits.payload_max)?;
+        let sandbox = Sandbox::new(SandboxSettings::new(Arc::new(|| clock::mono().0)))?;
+        let failed = |source| CliError::Plugin { file: self.file.clone(), source };
+        let plugin = sandbox.load(&self.file).await.map_err(failed)?;
+        let signals = EndSignals::listen()?;
+        let (sink, lines) = mpsc::unbounded_channel();
+        let invocation = Invocation {
+            run: self.facts()?,
+            input,
+            limits: guest_limits(&limits),
+            logs: Arc::new(Sink(sink)),
+            log_level: self.log_level,
+            idempotency_secret: random()?,
+        };
+        let execution = sandbox.start(&plugin, invocation);
+        let (ended, said) = follow(execution, signals, lines, out.is_json()).await;
+        self.tell(ended, said, out)
+    }
+
+    fn limits(&self) -> JobLimits {
+        let default = JobLimits::default();
+        JobLimits {
+            timeout: self.timeout.unwrap_or(default.timeout),
+            memory: self.memory.unwrap_or(default.memory),
+            payload_max: self.payload_max.unwrap_or(default.payload_max),
+            output_max: self.output_max.unwrap_or(default.output_max),
+            log_max: self.log_max.unwrap_or(default.log_max),
+            log_line_max: self.log_line_max.unwrap_or(default.log_line_max),
+        }
+    }
+
+    fn input(&self, most: u64) -> Result<Vec<u8>, CliError> {
+        match &self.payload {
+            None => Ok(Vec::new()),
+            Some(text) => match text.strip_prefix('@') {
+                Some(file) => read_payload(Path::new(file), most),
+                None => {
+                    serde_json::from_str::<&RawValue>(text).map_err(CliError::PayloadJson)?;
+                    Ok(text.clone().into_bytes())
+                }
+            },
+        }
+    }
+
+    fn facts(&self) -> Result<RunFacts, CliError> {
+        let job = self.file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let now = clock::wall();
+        let namespace: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(RunFacts {
+            run_id: format!("{namespace}/default/{job}/exec"),
+            tenant: "default".to_owned(),
+            job,
+            slot_ms: u64::try_from(now.0).unwrap_or(0),
+            attempt: 1,
+            max_attempts: 1,
+            fence: 1,
+            reason: "on-demand".to_owned(),
+            metadata: Vec::new(),
+        })
+    }
+
+    fn tell(&self, ended: Ended, said: Vec<SaidRecord>, out: &mut Output) -> Result<Exit, CliError> {
+        let usage = outcome::usage(&ended);
+        let end = End::of(ended);
+        if out.is_json() {
+            out.object(&Record::new(&end, usage, said))?;
+            return Ok(end.exit());
+        }
+        match end {
+            End::Success(output) => print_output(&output, out).map(|()| Exit::Success),
+            End::Failed(failure) => {
+                let shown = self.log_level <= LogLevel::Warn;
+                Err(CliError::Handler(failure_text(&self.file, &failure, shown)))
+            }
+            End::Interrupted => {
+                Err(CliError::Handler(format!("{} was interrupted", plain(&self.file.to_string_lossy()))))
+            }
+        }
+    }
+}
+
+/// At most a byte more than what is allowed, so that the sandbox refuses it with its own words.
+fn read_payload(file: &Path, most: u64) -> Result<Vec<u8>, CliError> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(file).and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(|source| CliError::PayloadFile { path: file.to_owned(), source })
+}
+
+fn log_level(word: &str) -> Result<LogLevel, String> {
+    let all = [LogLevel::Trace, LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error];
+    all.into_iter()
+        .find(|level| level.as_str() == word)
+        .ok_or_else(|| "write trace, debug, info, warn or error".to_owned())
+}
+
+fn random<const N: usize>() -> Result<[u8; N], CliError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Waits for the end, and shows meanwhile what the handler says. The first signal asks it to stop, the second ends it.
+async fn follow(
+    mut execution: Execution,
+    mut signals: EndSignals,
+    mut lines: mpsc::UnboundedReceiver<LogLine>,
+    keep: bool,
+) -> (Ended, Vec<SaidRecord>) {
+    let signal = execution.signal();
+    let mut progress = execution.progress();
+    let stderr = Stderr::new();
+    let mut said = Vec::new();
+    let mut hear = |line: LogLine| {
+        let at = clock::wall();
+        stderr.show(at, &line);
+        if keep {
+            said.push(SaidRecord::new(at, line));
+        }
+    };
+    let ended = loop {
+        tokio::select! {
+            biased;
+            Some(line) = lines.recv() => hear(line),
+            ended = &mut execution => break ended,
+            Ok(()) = progress.changed() => stderr.progress(progress.borrow_and_update().as_ref()),
+            word = signals.next() => {
+                if signal.reason() == Some(StopReason::Stopping) {
+                    signal.force();
+                } else {
+                    stderr.note(&format!("{word}: asking the handler to stop; once more ends it"));
+                    signal.stop(StopReason::Stopping);
+                }
+            }
+        }
+    };
+    // What it said at the very end.
+    while let Ok(line) = lines.try_recv() {
+        hear(line);
+    }
+    (ended, said)
+}
+
+/// How it ended, by the same rules as a run of a host.
+enum End {
+    Success(Vec<u8>),
+    Failed(Failure),
+    /// A host would hand the run over.
+    Interrupted,
+}
+
+impl End {
+    fn of(ended: Ended) -> End {
+        match outcome::judge(&ended) {
+            // The record keeps only the beginning of an output; here all of it is wanted.
+            Judged::Verdict(Verdict::Finish(Outcome::Success { output, .. })) => match ended.end {
+                GuestEnd::Output(whole) => End::Success(whole),
+                _ => End::Success(output),
+            },
+            Judged::Verdict(Verdict::Finish(Outcome::Failed(failure))) | Judged::Want(failure) => End::Failed(failure),
+            Judged::Verdict(Verdict::Finish(Outcome::Interrupted { .. }) | Verdict::Release | Verdict::Nothing) => {
+                End::Interrupted
+            }
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        if matches!(self, End::Success(_)) { Exit::Success } else { Exit::Failed }
+    }
+}
+
+/// As it is for programs; made safe for people.
+fn print_output(output: &[u8], out: &mut Output) -> Result<(), CliError> {
+    if !out.is_terminal() {
+        return out.bytes(output);
+    }
+    match std::str::from_utf8(output) {
+        Ok("") => Ok(()),
+        Ok(text) => out.text(&format!("{}\n", escape(text.trim_end_matches('\n')))),
+        Err(_) => {
+            Stderr::new().note(&format!("the output is {} bytes that are no text; send it to a file", output.len()));
+            Ok(())
+        }
+    }
+}
+
+/// `stderr_shown`: what the handler wrote to its standard error has been shown as it came.
+fn failure_text(file: &Path, failure: &Failure, stderr_shown: bool) -> String {
+    let file = plain(&file.to_string_lossy());
+    let mut text = format!("{file} failed: {}: {}", plain(&failure.code), plain(&failure.message));
+    for (key, value) in failure.details.iter().filter(|(key, _)| !(stderr_shown && key == "stderr")) {
+        text.push_str(&format!("\n  {}\n{}", plain(key), block(value, "    ").trim_end_matches('\n')));
+    }
+    text
+}
+
+/// The whole run.
+#[derive(Debug, Serialize)]
+struct Record {
+    status: &'static str,
+    output: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_hex: Option<String>,
+    error: Option<FailureRecord>,
+    usage: Usage,
+    logs: Vec<SaidRecord>,
+}
+
+impl Record {
+    fn new(end: &End, usage: Usage, logs: Vec<SaidRecord>) -> Record {
+        let (status, output, error) = match end {
+            End::Success(output) => ("success", Some(OutputRecord::new(output, false)), None),
+            End::Failed(failure) => ("failed", None, Some(FailureRecord::new(failure))),
+            End::Interrupted => ("interrupted", None, None),
+        };
+        let (output, output_text, output_hex) = match output {
+            Some(OutputRecord { output, output_text, output_hex, .. }) => (output, output_text, output_hex),
+            None => (None, None, None),
+        };
+        Record { status, output, output_text, output_hex, error, usage, logs }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exec(arguments: &str) -> Exec {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            exec: Exec,
+        }
+        let line = ["exec", "a/hello.wasm"].into_iter().chain(arguments.split(' ').filter(|word| !word.is_empty()));
+        <Only as clap::Parser>::try_parse_from(line).expect("the arguments are right").exec
+    }
+
+    #[test]
+    fn limits_are_the_defaults_but_for_what_is_said() {
+        assert_eq!(exec("").limits(), JobLimits::default());
+        let said = exec("--timeout 2s --memory 64MiB --output-max 1KiB").limits();
+        let two = Duration::from_secs(2);
+        assert_eq!(said, JobLimits { timeout: two, memory: 64 << 20, output_max: 1 << 10, ..JobLimits::default() });
+    }
+
+    #[test]
+    fn a_payload_is_json_or_a_file_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("raw");
+        std::fs::write(&file, [0xff, 0x00, b'\n']).unwrap();
+        let input = |payload: &str| exec(&format!("--payload {payload}")).input(100);
+        assert_eq!(input("[1]").unwrap(), b"[1]");
+        assert_eq!(input(&format!("@{}", file.display())).unwrap(), [0xff, 0x00, b'\n']);
+        assert!(matches!(input("[1"), Err(CliError::PayloadJson(_))));
+        assert!(matches!(input("@/nonexistent"), Err(CliError::PayloadFile { .. })));
+        assert_eq!(exec("").input(100).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_failure_is_told_without_steering_the_terminal() {
+        let text = "a\u{1b}[2J\nb";
+        let details = ["stderr", "backtrace"].map(|key| (key.to_owned(), text.to_owned())).to_vec();
+        let failure = Failure { code: "trap".into(), message: text.into(), details, retryable: false };
+        let told = failure_text(Path::new("x.wasm"), &failure, true);
+        assert_eq!(told, "x.wasm failed: trap: a\\u{1b}[2J\\nb\n  backtrace\n    a\\u{1b}[2J\n    b");
+    }
+
+    #[test]
+    fn the_whole_run_as_json_has_stable_names() {
+        let record = Record::new(&End::Success(b"[1]".to_vec()), Usage::default(), Vec::new());
+        assert_eq!(
+            serde_json::to_string(&record).unwrap(),
+            r#"{"status":"success","output":[1],"error":null,"usage":{"wall_ms":0,"cpu_ms":0,"peak_memory":0,"host_calls":0,"log_bytes":0},"logs":[]}"#
+        );
+    }
+}

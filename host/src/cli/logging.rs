@@ -1,0 +1,56 @@
+//! The process's own log, on standard error.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+
+use leasehold::clock;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+
+use super::output::wants_colour;
+use super::{Global, LogFormat};
+
+/// The variable that says what is logged in the words of `tracing`, such as `leasehold=debug`. It has no `__`, so it is
+/// no key of the configuration.
+const VARIABLE: &str = "LEASEHOLD_LOG";
+
+/// Starts logging. A host tells what it does; other commands only what goes wrong.
+pub(super) fn start(global: &Global, host: bool) {
+    let default = match (global.verbose, host) {
+        // What of the plugin directory is refused is in the results of the commands that read it.
+        (0, false) => "warn,leasehold::plugins=error",
+        (0, true) => "warn,leasehold=info",
+        (1, false) => "warn,leasehold=info",
+        (1, true) | (2, false) => "warn,leasehold=debug",
+        _ => "info,leasehold=trace",
+    };
+    let said = std::env::var(VARIABLE).ok().filter(|said| !said.is_empty());
+    let filter = said.as_deref().map(EnvFilter::try_new).transpose();
+    let wrong = filter.as_ref().err().map(ToString::to_string);
+    let filter = filter.ok().flatten().unwrap_or_else(|| EnvFilter::new(default));
+    let colour = io::stderr().is_terminal() && wants_colour();
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_timer(WallTime)
+        .with_ansi(colour)
+        // What cannot be written to standard error cannot be told there either.
+        .log_internal_errors(false);
+    match global.log_format {
+        LogFormat::Text => builder.with_target(false).init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+    if let Some(wrong) = wrong {
+        tracing::warn!("{VARIABLE} is not used: {wrong}");
+    }
+}
+
+/// RFC 3339, UTC, with milliseconds, like every time that is shown.
+struct WallTime;
+
+impl FormatTime for WallTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        write!(writer, "{}", clock::wall())
+    }
+}

@@ -1,0 +1,220 @@
+//! `leasehold serve`: runs a host until it is asked to end.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use leasehold::config::{Config, Flags};
+use leasehold::event::Printer;
+use leasehold::plugins::{Catalog, JobSpec, Plugins};
+use leasehold::{Host, HostParts, clock, zones};
+use leasehold_lease::id::JobKey;
+use leasehold_lease::schedule::Zones;
+use leasehold_lease::time::{Millis, Slot};
+use leasehold_sandbox::{Plugin, Sandbox, SandboxSettings};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::error::CliError;
+use super::loader::Compiler;
+use super::signals::EndSignals;
+use super::{Exit, Global, next, store};
+
+/// The arguments of `leasehold serve`.
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// The plugin directory, in place of the configured one
+    #[arg(long, value_name = "DIR")]
+    plugins: Option<PathBuf>,
+    /// The store, in place of the configured one: sqlite://path/to/leasehold.db
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+}
+
+/// How many slots are told of each job.
+const SLOTS_TOLD: usize = 3;
+
+impl Serve {
+    /// Runs the host.
+    ///
+    /// # Errors
+    /// It cannot start, or it failed.
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
+        // Before anything is started, so that no signal finds the process half made.
+        let mut signals = EndSignals::listen()?;
+        let config = Arc::new(global.load(Flags { plugins: self.plugins.clone(), store: self.store.clone() })?);
+        if !config.host.plugins.is_dir() {
+            return Err(CliError::NoPlugins { path: config.host.plugins.clone() });
+        }
+        let started = tokio::select! {
+            started = Serving::start(&config, global.json) => started?,
+            signal = signals.next() => {
+                tracing::info!("{signal}: ended before anything was started");
+                return Ok(Exit::Success);
+            }
+        };
+        started.until_ended(signals).await
+    }
+}
+
+/// A host and what it needs.
+struct Serving {
+    host: Host,
+    plugins: Plugins<Plugin>,
+    teller: JoinHandle<()>,
+}
+
+impl Serving {
+    async fn start(config: &Arc<Config>, json: bool) -> Result<Serving, CliError> {
+        let zones = zones::load();
+        let name = match &config.host.name {
+            Some(name) => name.clone(),
+            None => made_up_name()?,
+        };
+        tell_start(config, &name, &zones);
+        let sandbox = Arc::new(Sandbox::new(SandboxSettings {
+            cache_dir: Some(config.host.data_dir.join("compiled")),
+            max_guests: config.host.concurrency,
+            ..SandboxSettings::new(Arc::new(|| clock::mono().0))
+        })?);
+        let store = store::open(&config.store).await?;
+        let loader = Compiler(Arc::clone(&sandbox));
+        let plugins = Plugins::start(Arc::clone(config), zones, loader, clock::wall()).await;
+        let tenants = Arc::clone(config);
+        let parts = HostParts {
+            name,
+            store,
+            sandbox,
+            catalog: plugins.catalog(),
+            events: Arc::new(Printer::new(json)),
+            concurrency: config.host.concurrency as usize,
+            tenant_concurrency: Box::new(move |tenant| tenants.tenant(tenant).quota.concurrency as usize),
+        };
+        let teller = tokio::spawn(tell_jobs(plugins.catalog()));
+        Ok(Serving { host: Host::start(parts).await?, plugins, teller })
+    }
+
+    async fn until_ended(mut self, mut signals: EndSignals) -> Result<Exit, CliError> {
+        let (mut asked, mut at_once) = (false, false);
+        let ended = loop {
+            tokio::select! {
+                ended = self.host.ended() => break ended,
+                signal = signals.next() => {
+                    if asked {
+                        tracing::warn!("{signal} again: ending at once; what runs is taken over when its leases run out");
+                        at_once = true;
+                        self.host.end_now().await;
+                    } else {
+                        tracing::info!("{signal}: handing over and ending; a second signal ends at once");
+                        self.host.stop().await;
+                    }
+                    asked = true;
+                }
+            }
+        };
+        self.plugins.stop().await;
+        // The catalog's sender has gone, which is the end of this task.
+        if let Err(error) = self.teller.await {
+            tracing::error!(%error, "the task that tells of jobs has failed");
+        }
+        ended.map_err(CliError::HostFailed)?;
+        // What was not handed over waits for its lease to run out: that is no success.
+        Ok(if at_once { Exit::Failed } else { Exit::Success })
+    }
+}
+
+fn tell_start(config: &Config, name: &str, zones: &Zones) {
+    match &config.file {
+        Some(file) => tracing::info!("configuration {}", file.display()),
+        None => tracing::info!("no configuration file: defaults, environment and flags hold"),
+    }
+    tracing::info!("host {name}, version {}", env!("CARGO_PKG_VERSION"));
+    tracing::info!("store {}, plugins {}", config.store, config.host.plugins.display());
+    tracing::info!("time zone data {} ({})", zones.version(), zones.source());
+}
+
+/// The machine's name and some random digits: two processes of one machine, or a restarted one, are told apart.
+fn made_up_name() -> Result<String, CliError> {
+    let mut random = [0; 3];
+    getrandom::fill(&mut random)?;
+    let system = rustix::system::uname();
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{}-{digits}", host_part(&system.nodename().to_string_lossy())))
+}
+
+/// What of the machine's name goes into a host's name.
+fn host_part(nodename: &str) -> String {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let part: String = nodename.chars().filter(plain).take(57).collect();
+    if part.is_empty() { "host".to_owned() } else { part }
+}
+
+/// Tells of each job when it is offered, and when that changes, until the plugin directory is no longer followed.
+async fn tell_jobs(mut catalog: watch::Receiver<Arc<Catalog<Plugin>>>) {
+    let mut told = BTreeMap::new();
+    loop {
+        let now = Arc::clone(&catalog.borrow_and_update());
+        told = tell_changes(&told, &now);
+        if catalog.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+type Told = BTreeMap<JobKey, (Arc<JobSpec>, Arc<Plugin>)>;
+
+fn tell_changes(told: &Told, catalog: &Catalog<Plugin>) -> Told {
+    for key in told.keys().filter(|key| !catalog.jobs.contains_key(key)) {
+        tracing::info!("job {key} is no longer offered");
+    }
+    for (key, job) in &catalog.jobs {
+        let (same_spec, same_plugin) = told
+            .get(key)
+            .map_or((false, false), |(spec, plugin)| (Arc::ptr_eq(spec, &job.spec), Arc::ptr_eq(plugin, &job.plugin)));
+        if !same_spec {
+            tell_job(&job.spec, clock::wall());
+        }
+        if !same_plugin {
+            tracing::info!("job {key} is handled by {} ({})", job.spec.plugin_file.display(), job.plugin.digest());
+        }
+    }
+    let pair = |(key, job): (&JobKey, &leasehold::plugins::OfferedJob<Plugin>)| {
+        (key.clone(), (Arc::clone(&job.spec), Arc::clone(&job.plugin)))
+    };
+    catalog.jobs.iter().map(pair).collect()
+}
+
+fn tell_job(spec: &JobSpec, now: Millis) {
+    let key = &spec.key;
+    let Some(schedule) = &spec.schedule else {
+        tracing::info!("job {key}: on demand only");
+        return;
+    };
+    let zone = schedule.zone();
+    let show = |slot: Slot| match zone.name() {
+        "UTC" => slot.to_string(),
+        _ => format!("{} = {slot}", next::local(slot, zone.tz())),
+    };
+    let slots: Vec<_> = next::slots(schedule, now, SLOTS_TOLD).into_iter().map(show).collect();
+    let slots = if slots.is_empty() { "never".to_owned() } else { slots.join(", ") };
+    tracing::info!("job {key}: {schedule}, zone {zone}, next {slots}");
+    for hint in schedule.hints() {
+        tracing::warn!("job {key}: {hint}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_up_name_is_a_hosts_name_and_differs() {
+        let (one, other) = (made_up_name().unwrap(), made_up_name().unwrap());
+        assert_ne!(one, other);
+        assert!((8..=64).contains(&one.len()), "{one}");
+        assert_eq!(host_part("web 1\n.example"), "web1.example");
+        assert_eq!(host_part("ü"), "host");
+        assert_eq!(host_part(&"x".repeat(100)).len(), 57);
+    }
+}

@@ -1,0 +1,111 @@
+//! Values of the command line, read once into types that cannot be wrong.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use jiff::Timestamp;
+use leasehold_lease::time::Millis;
+
+/// A duration with a unit: `90s`, `1h 30m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    if text.trim().parse::<u64>().is_ok() {
+        return Err(format!("the number has no unit; write {0}s or {0}ms", text.trim()));
+    }
+    let found = humantime::parse_duration(text).map_err(|error| format!("{error}; write 30s, 5m or \"1h 30m\""))?;
+    if found.subsec_nanos() % 1_000_000 != 0 {
+        return Err("a duration is counted in whole milliseconds".to_owned());
+    }
+    Ok(found)
+}
+
+/// A duration that is not zero.
+pub(super) fn some_duration(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|found| if found.is_zero() { Err("it must be above zero".to_owned()) } else { Ok(found) })
+}
+
+/// A size with a unit, in bytes: `64MiB`.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    if text.trim().parse::<u64>().is_ok() {
+        return Err("the number has no unit; write 64MiB, 512KiB or 100B".to_owned());
+    }
+    let found =
+        text.trim().parse::<ByteSize>().map_err(|_| "it is not a size; write 64MiB, 512KiB or 100B".to_owned())?;
+    Ok(found.as_u64())
+}
+
+/// An instant, RFC 3339, in whole milliseconds.
+pub(super) fn instant(text: &str) -> Result<Millis, String> {
+    let found: Timestamp = text.parse().map_err(|_| {
+        "it is not a time with date and zone; write 2025-03-09T07:00:00Z or 2025-03-09T02:00:00-05:00".to_owned()
+    })?;
+    if found.subsec_nanosecond() % 1_000_000 != 0 {
+        return Err("an instant is counted in whole milliseconds".to_owned());
+    }
+    Ok(Millis(found.as_millisecond()))
+}
+
+/// From when on: an instant, or so long ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Since {
+    /// At this instant.
+    At(Millis),
+    /// So long before now.
+    Ago(Duration),
+}
+
+impl Since {
+    /// The instant, when `now` is now.
+    pub(super) fn instant(self, now: Millis) -> Millis {
+        match self {
+            Since::At(at) => at,
+            Since::Ago(ago) => now - ago,
+        }
+    }
+}
+
+/// Reads [`Since`].
+pub(super) fn since(text: &str) -> Result<Since, String> {
+    // A date begins with a digit, too, but only it has a second dash or a colon.
+    if text.contains(':') || text.matches('-').count() > 1 {
+        return instant(text).map(Since::At);
+    }
+    duration(text).map(Since::Ago).map_err(|error| format!("{error}; or write a time such as 2025-03-09T07:00:00Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_need_units() {
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5_400)));
+        assert_eq!(size("64MiB"), Ok(64 << 20));
+        for bad in ["90", "", "1 fortnight", "1us"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+        for bad in ["64", "", "64 apples", "-1B"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        assert!(some_duration("0s").is_err());
+        assert!(duration("90").is_err_and(|error| error.contains("90s")));
+    }
+
+    #[test]
+    fn an_instant_has_a_date_a_time_and_a_zone() {
+        let noon = Ok(Millis(1_741_453_200_000));
+        assert_eq!(instant("2025-03-08T12:00:00-05:00"), noon);
+        assert_eq!(instant("2025-03-08T17:00:00Z"), noon);
+        assert_eq!(instant("2025-03-08T17:00:00.000Z"), noon);
+        for bad in ["2025-03-08", "17:00", "2025-03-08T17:00:00", "yesterday", "2025-03-08T17:00:00.0001Z"] {
+            assert!(instant(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn since_is_an_instant_or_a_duration() {
+        let now = Millis(10_000);
+        assert_eq!(since("5s").map(|since| since.instant(now)), Ok(Millis(5_000)));
+        assert_eq!(since("1970-01-01T00:00:07Z").map(|since| since.instant(now)), Ok(Millis(7_000)));
+        assert!(since("1970-01-01").is_err() && since("5").is_err());
+    }
+}

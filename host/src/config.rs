@@ -1,0 +1,270 @@
+//! The host's configuration: `leasehold.toml`, the environment and flags, read once into types that cannot be wrong.
+//!
+//! A flag is stronger than the environment, the environment than the file, the file than the defaults. A variable
+//! `LEASEHOLD_SECTION__KEY` is the key `section.key` (`LEASEHOLD_TENANTS__ACME__TIMEOUT` is `tenants.acme.timeout`); a
+//! variable without `__` is not configuration. Relative paths start at the file's folder when the file says them, and
+//! at the working folder when a variable or a flag does. All problems are told at once.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use leasehold_lease::id::TenantName;
+
+mod problem;
+pub(crate) mod reader;
+mod settings;
+mod store_url;
+pub(crate) mod tree;
+
+pub use problem::{Place, Problem, Problems};
+pub(crate) use problem::{plain, quoted};
+pub use settings::{JobLimits, Quota, TenantSettings};
+pub(crate) use settings::{NOT_YET, read_job};
+pub use store_url::StoreUrl;
+
+use reader::{Section, Wrong};
+use settings::Layer;
+use tree::{Node, Table, Value};
+
+/// The file that is read when none is named.
+pub const FILE_NAME: &str = "leasehold.toml";
+/// No configuration is longer than this, in bytes.
+const FILE_MAX: u64 = 1 << 20;
+/// What every variable that is configuration begins with.
+const PREFIX: &str = "LEASEHOLD_";
+
+/// Where a configuration comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The working folder, the process's own when it is empty. `leasehold.toml` is looked for here when no file is
+    /// named.
+    pub folder: PathBuf,
+    /// The file that was named.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The flags that are configuration.
+    pub flags: Flags,
+}
+
+/// The keys that are flags too.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--plugins`: `host.plugins`.
+    pub plugins: Option<PathBuf>,
+    /// `--store`: `store.url`.
+    pub store: Option<String>,
+}
+
+/// A host's configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The file it was read from, if there was one.
+    pub file: Option<PathBuf>,
+    /// This host.
+    pub host: HostSettings,
+    /// Where the record is kept.
+    pub store: StoreUrl,
+    defaults: TenantSettings,
+    tenants: BTreeMap<TenantName, TenantSettings>,
+}
+
+/// What holds for this host as a whole.
+#[derive(Debug, Clone)]
+pub struct HostSettings {
+    /// The name people see; none leaves it to the host.
+    pub name: Option<String>,
+    /// What the host keeps on disk: database, compiled plugins.
+    pub data_dir: PathBuf,
+    /// The plugin directory.
+    pub plugins: PathBuf,
+    /// Attempts at a time.
+    pub concurrency: u32,
+}
+
+impl Config {
+    /// Reads and checks everything.
+    ///
+    /// # Errors
+    /// All that is wrong, with place, key, value and reason.
+    pub fn load(sources: &Sources) -> Result<Config, Problems> {
+        let (config, problems) = Config::read(sources);
+        problems.or(config)
+    }
+
+    /// The same for those who want to go on looking: what is wrong stands at its default.
+    pub fn read(sources: &Sources) -> (Config, Problems) {
+        let mut problems = Problems::default();
+        let file = sources.file.clone().or_else(|| Some(sources.folder.join(FILE_NAME)).filter(|file| file.exists()));
+        let mut root = file.as_deref().map_or_else(Table::new, |file| {
+            read_file(file).unwrap_or_else(|found| {
+                problems.append(found);
+                Table::new()
+            })
+        });
+        overlay_env(&mut root, &sources.env, &mut problems);
+        overlay_flags(&mut root, &sources.flags, &mut problems);
+
+        let place = Place::file(file.as_deref().unwrap_or(Path::new(FILE_NAME)));
+        let folders = Folders {
+            working: &sources.folder,
+            file: file.as_deref().and_then(Path::parent).unwrap_or(&sources.folder),
+        };
+        let mut root = Section::new("", place, root);
+        let host = read_host(root.section("host"), &folders, &mut problems);
+        let store = read_store(root.section("store"), &folders, &host.data_dir, &mut problems);
+        let (defaults, found) = Layer::read(root.section("defaults"), None);
+        problems.append(found);
+        let tenants = read_tenants(root.section("tenants"), &defaults, &mut problems);
+        problems.append(root.finish());
+        problems.sort();
+        (Config { file, host, store, defaults: defaults.settings(), tenants }, problems)
+    }
+
+    /// What holds for a tenant: its own section over `[defaults]`, or `[defaults]` alone.
+    pub fn tenant(&self, name: &TenantName) -> &TenantSettings {
+        self.tenants.get(name).unwrap_or(&self.defaults)
+    }
+
+    /// What holds for a tenant without a section.
+    pub fn defaults(&self) -> &TenantSettings {
+        &self.defaults
+    }
+}
+
+/// Where relative paths start.
+struct Folders<'a> {
+    working: &'a Path,
+    file: &'a Path,
+}
+
+impl Folders<'_> {
+    fn of(&self, place: &Place) -> &Path {
+        match place {
+            Place::File { .. } => self.file,
+            Place::Environment(_) | Place::Flag(_) => self.working,
+        }
+    }
+
+    fn path(&self, section: &mut Section, key: &'static str, default: &str) -> PathBuf {
+        let read = |node: &Node| match reader::text(node)? {
+            text if text.is_empty() => Err(Wrong::new("the path is empty")),
+            text => Ok(self.of(&node.place).join(text)),
+        };
+        section.take(key, read).unwrap_or_else(|| self.file.join(default))
+    }
+}
+
+fn read_file(file: &Path) -> Result<Table, Problems> {
+    let refuse = |reason: String| Problems::from(Problem::of(Place::file(file), reason));
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)
+        .and_then(|opened| opened.take(FILE_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|error| refuse(format!("the configuration cannot be read: {error}")))?;
+    if bytes.len() as u64 > FILE_MAX {
+        return Err(refuse(format!("the configuration is larger than {}", reader::shown_size(FILE_MAX))));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| refuse("the configuration is not UTF-8 text".to_owned()))?;
+    tree::parse(file, &text)
+}
+
+fn overlay_env(root: &mut Table, env: &[(OsString, OsString)], problems: &mut Problems) {
+    for (name, value) in env {
+        let Some(name) = name.to_str() else { continue };
+        let Some(keys) = name.strip_prefix(PREFIX).filter(|keys| keys.contains("__")) else { continue };
+        let place = Place::Environment(name.to_owned());
+        let path: Vec<String> = keys.split("__").map(str::to_ascii_lowercase).collect();
+        match value.to_str() {
+            _ if path.iter().any(String::is_empty) => {
+                let hint = "write LEASEHOLD_SECTION__KEY, such as LEASEHOLD_DEFAULTS__LEASE";
+                problems.push(Problem::of(place, "the variable names no key").hint(hint));
+            }
+            None => problems.push(Problem::of(place, "the value is not UTF-8 text")),
+            Some(text) => tree::overlay(root, &path, Node { place, value: Value::Text(text.to_owned()) }),
+        }
+    }
+}
+
+fn overlay_flags(root: &mut Table, flags: &Flags, problems: &mut Problems) {
+    let mut set = |section: &str, key: &str, flag, text: &str| {
+        let node = Node { place: Place::Flag(flag), value: Value::Text(text.to_owned()) };
+        tree::overlay(root, &[section.to_owned(), key.to_owned()], node);
+    };
+    match flags.plugins.as_deref().map(Path::to_str) {
+        None => {}
+        Some(None) => problems.push(Problem::of(Place::Flag("--plugins"), "the path is not UTF-8 text")),
+        Some(Some(path)) => set("host", "plugins", "--plugins", path),
+    }
+    if let Some(url) = &flags.store {
+        set("store", "url", "--store", url);
+    }
+}
+
+fn read_host(mut section: Section, folders: &Folders<'_>, problems: &mut Problems) -> HostSettings {
+    section.refuse(&["listen", "memory"], NOT_YET);
+    let host = HostSettings {
+        name: section.take("name", host_name),
+        data_dir: folders.path(&mut section, "data_dir", ".leasehold"),
+        plugins: folders.path(&mut section, "plugins", "plugins"),
+        concurrency: section.whole("concurrency", 1..=100_000).unwrap_or(256),
+    };
+    problems.append(section.finish());
+    host
+}
+
+/// A host's name is shown in records, terminals and logs, so it is plain.
+fn host_name(node: &Node) -> Result<String, Wrong> {
+    let name = reader::text(node)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+        return Err(Wrong::new("it is not a host's name").hint("use 1 to 64 of A-Z a-z 0-9 . _ -"));
+    }
+    Ok(name)
+}
+
+fn read_store(mut section: Section, folders: &Folders<'_>, data_dir: &Path, problems: &mut Problems) -> StoreUrl {
+    section.refuse(&["namespace"], NOT_YET);
+    let mut store = StoreUrl::Sqlite(data_dir.join("leasehold.db"));
+    if let Some(node) = section.take_node("url") {
+        match reader::text(&node).and_then(|text| StoreUrl::read(&text, folders.of(&node.place))) {
+            Ok(url) => store = url,
+            Err(Wrong { reason, hint }) => {
+                // The address may hold a password, also where it is not one that can be read.
+                let value = match &node.value {
+                    Value::Text(text) => quoted(&store_url::redacted(text)),
+                    _ => node.shown(),
+                };
+                let key = "store.url".to_owned();
+                problems.push(Problem { place: node.place, key, value: Some(value), reason, hint });
+            }
+        }
+    }
+    problems.append(section.finish());
+    store
+}
+
+fn read_tenants(
+    mut section: Section,
+    defaults: &Layer,
+    problems: &mut Problems,
+) -> BTreeMap<TenantName, TenantSettings> {
+    let mut tenants = BTreeMap::new();
+    for (name, mut tenant) in section.rest() {
+        match name.parse::<TenantName>() {
+            Err(error) => problems.push(Problem::of(tenant.place().clone(), error.to_string())),
+            Ok(name) => {
+                tenant.refuse(&["http", "config", "secrets"], NOT_YET);
+                let (layer, found) = Layer::read(tenant, Some(defaults));
+                problems.append(found);
+                tenants.insert(name, layer.settings());
+            }
+        }
+    }
+    problems.append(section.finish());
+    tenants
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! What holds for the jobs of a tenant: the policy keys of the contract, the limits of the sandbox, and how many.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use leasehold_lease::policy::{OnUncertain, Overlap, Policy, StopForce};
+
+use super::problem::Problems;
+use super::reader::{self, Section, Wrong, shown_size};
+use super::tree::Node;
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// What one attempt may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobLimits {
+    /// How long an attempt may take.
+    pub timeout: Duration,
+    /// Bytes of all memories and tables of an attempt together.
+    pub memory: u64,
+    /// Bytes of a payload.
+    pub payload_max: u64,
+    /// Bytes of an output.
+    pub output_max: u64,
+    /// Bytes of log an attempt may write.
+    pub log_max: u64,
+    /// Bytes of one line of log.
+    pub log_line_max: u64,
+}
+
+impl Default for JobLimits {
+    fn default() -> JobLimits {
+        JobLimits {
+            timeout: Duration::from_secs(300),
+            memory: 128 * MIB,
+            payload_max: MIB,
+            output_max: MIB,
+            log_max: MIB,
+            log_line_max: 8 * KIB,
+        }
+    }
+}
+
+/// What the operator has set for the jobs of a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TenantSettings {
+    /// The policy of its jobs, where a manifest sets nothing of its own.
+    pub policy: Policy,
+    /// The limits of its jobs; a manifest may lower them.
+    pub limits: JobLimits,
+    /// How many jobs and plugins it may have, and how often its jobs may run.
+    pub quota: Quota,
+}
+
+/// How much of a host one tenant may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quota {
+    /// Attempts of the tenant at a time on this host.
+    pub concurrency: u32,
+    /// The least time between two slots of a job.
+    pub min_interval: Duration,
+    /// Jobs of the tenant.
+    pub jobs_max: u32,
+    /// Plugins of the tenant.
+    pub plugins_max: u32,
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        Quota { concurrency: 32, min_interval: Duration::from_secs(10), jobs_max: 100, plugins_max: 50 }
+    }
+}
+
+/// What one section of the configuration says; what it does not say is taken from the one below it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Layer {
+    lease: Option<Duration>,
+    heartbeat: Option<Duration>,
+    max_attempts: Option<u32>,
+    overlap: Option<Overlap>,
+    catch_up: Option<Duration>,
+    max_late: Option<Duration>,
+    jitter: Option<Duration>,
+    catch_up_jitter: Option<Duration>,
+    history_size: Option<u32>,
+    stop_timeout: Option<Duration>,
+    stop_force: Option<StopForce>,
+    on_uncertain: Option<OnUncertain>,
+    lost_grace: Option<Duration>,
+    pending_max: Option<u32>,
+    timeout: Option<Duration>,
+    memory: Option<u64>,
+    payload_max: Option<u64>,
+    output_max: Option<u64>,
+    log_max: Option<u64>,
+    log_line_max: Option<u64>,
+    concurrency: Option<u32>,
+    min_interval: Option<Duration>,
+    jobs_max: Option<u32>,
+    plugins_max: Option<u32>,
+}
+
+impl Layer {
+    /// Reads a section and ends it: `[defaults]`, or a tenant's above `below`.
+    pub(super) fn read(mut section: Section, below: Option<&Layer>) -> (Layer, Problems) {
+        section.refuse(&["fence"], NOT_YET);
+        let own = Layer {
+            lease: section.duration("lease", SECOND..=DAY),
+            heartbeat: section.duration("heartbeat", Duration::from_millis(10)..=DAY),
+            max_attempts: section.whole("max_attempts", 1..=1_000),
+            overlap: section.choice("overlap", OVERLAP),
+            catch_up: section.duration("catch_up", CATCH_UP),
+            max_late: section.duration("max_late", MAX_LATE),
+            jitter: section.duration("jitter", Duration::ZERO..=DAY),
+            catch_up_jitter: section.duration("catch_up_jitter", Duration::ZERO..=DAY),
+            history_size: section.whole("history_size", HISTORY_SIZE),
+            stop_timeout: section.duration("stop_timeout", Duration::ZERO..=DAY),
+            stop_force: section.take("stop_force", stop_force),
+            on_uncertain: section.choice("on_uncertain", &[("hold", OnUncertain::Hold), ("stop", OnUncertain::Stop)]),
+            lost_grace: section.duration("lost_grace", Duration::ZERO..=DAY),
+            pending_max: section.whole("pending_max", 1..=1_000_000),
+            timeout: section.duration("timeout", TIMEOUT),
+            memory: section.size("memory", MEMORY),
+            payload_max: section.size("payload_max", 0..=64 * MIB),
+            output_max: section.size("output_max", 0..=64 * MIB),
+            log_max: section.size("log_max", 0..=GIB),
+            log_line_max: section.size("log_line_max", 80..=MIB),
+            concurrency: section.whole("concurrency", 1..=100_000),
+            min_interval: section.duration("min_interval", SECOND..=DAY),
+            jobs_max: section.whole("jobs_max", 0..=100_000),
+            plugins_max: section.whole("plugins_max", 0..=10_000),
+        };
+        let none = Layer::default();
+        let all = own.over(below.unwrap_or(&none));
+        // What is wrong in the section below is told there, once.
+        let told = below.map(|below| below.settings().policy.problems(None)).unwrap_or_default();
+        for (key, reason) in all.settings().policy.problems(None) {
+            if !told.contains(&(key, reason.clone())) {
+                section.problem(key, Wrong::new(reason));
+            }
+        }
+        (all, section.finish())
+    }
+
+    fn over(self, below: &Layer) -> Layer {
+        Layer {
+            lease: self.lease.or(below.lease),
+            heartbeat: self.heartbeat.or(below.heartbeat),
+            max_attempts: self.max_attempts.or(below.max_attempts),
+            overlap: self.overlap.or(below.overlap),
+            catch_up: self.catch_up.or(below.catch_up),
+            max_late: self.max_late.or(below.max_late),
+            jitter: self.jitter.or(below.jitter),
+            catch_up_jitter: self.catch_up_jitter.or(below.catch_up_jitter),
+            history_size: self.history_size.or(below.history_size),
+            stop_timeout: self.stop_timeout.or(below.stop_timeout),
+            stop_force: self.stop_force.or(below.stop_force),
+            on_uncertain: self.on_uncertain.or(below.on_uncertain),
+            lost_grace: self.lost_grace.or(below.lost_grace),
+            pending_max: self.pending_max.or(below.pending_max),
+            timeout: self.timeout.or(below.timeout),
+            memory: self.memory.or(below.memory),
+            payload_max: self.payload_max.or(below.payload_max),
+            output_max: self.output_max.or(below.output_max),
+            log_max: self.log_max.or(below.log_max),
+            log_line_max: self.log_line_max.or(below.log_line_max),
+            concurrency: self.concurrency.or(below.concurrency),
+            min_interval: self.min_interval.or(below.min_interval),
+            jobs_max: self.jobs_max.or(below.jobs_max),
+            plugins_max: self.plugins_max.or(below.plugins_max),
+        }
+    }
+
+    /// The layer over the defaults of the contract; those that depend on another key follow it.
+    pub(super) fn settings(&self) -> TenantSettings {
+        let base = Policy::default();
+        let lease = self.lease.unwrap_or(base.lease);
+        let heartbeat = self.heartbeat.unwrap_or(Policy::default_heartbeat(lease));
+        let stop_timeout = self.stop_timeout.unwrap_or(base.stop_timeout);
+        let policy = Policy {
+            lease,
+            heartbeat,
+            max_attempts: self.max_attempts.unwrap_or(base.max_attempts),
+            overlap: self.overlap.unwrap_or(base.overlap),
+            catch_up: self.catch_up.unwrap_or(base.catch_up),
+            max_late: self.max_late.unwrap_or(base.max_late),
+            jitter: self.jitter.unwrap_or(base.jitter),
+            catch_up_jitter: self.catch_up_jitter.unwrap_or(base.catch_up_jitter),
+            history_size: self.history_size.unwrap_or(base.history_size),
+            stop_timeout,
+            stop_force: self.stop_force.unwrap_or(Policy::default_stop_force(stop_timeout)),
+            on_uncertain: self.on_uncertain.unwrap_or(base.on_uncertain),
+            lost_grace: self.lost_grace.unwrap_or(Policy::default_lost_grace(heartbeat)),
+            pending_max: self.pending_max.unwrap_or(base.pending_max),
+        };
+        let (limits, quota) = (JobLimits::default(), Quota::default());
+        TenantSettings {
+            policy,
+            limits: JobLimits {
+                timeout: self.timeout.unwrap_or(limits.timeout),
+                memory: self.memory.unwrap_or(limits.memory),
+                payload_max: self.payload_max.unwrap_or(limits.payload_max),
+                output_max: self.output_max.unwrap_or(limits.output_max),
+                log_max: self.log_max.unwrap_or(limits.log_max),
+                log_line_max: self.log_line_max.unwrap_or(limits.log_line_max),
+            },
+            quota: Quota {
+                concurrency: self.concurrency.unwrap_or(quota.concurrency),
+                min_interval: self.min_interval.unwrap_or(quota.min_interval),
+                jobs_max: self.jobs_max.unwrap_or(quota.jobs_max),
+                plugins_max: self.plugins_max.unwrap_or(quota.plugins_max),
+            },
+        }
+    }
+}
+
+/// Why a key that a later version has is refused by this one: accepting what does nothing would be a lie.
+pub(crate) const NOT_YET: &str = "it is not available in this version";
+
+const OVERLAP: &[(&str, Overlap)] = &[("skip", Overlap::Skip), ("allow", Overlap::Allow)];
+const CATCH_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
+const MAX_LATE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(31 * 86_400);
+const HISTORY_SIZE: RangeInclusive<u32> = 1..=100_000;
+const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(31 * 86_400);
+/// A memory's page is the least that a guest can use.
+const MEMORY: RangeInclusive<u64> = 64 * KIB..=64 * GIB;
+
+/// What a manifest may set at most where the operator has not set more: it is as untrusted as the code beside it, and
+/// these keys cost the store's room and the cluster's time.
+const MANIFEST_MOST: (u32, u32, Duration, Duration) = (20, 1_000, Duration::from_secs(7 * 86_400), DAY);
+
+/// The keys of a policy that belong to the operator alone.
+const OPERATORS: &[&str] = &[
+    "lease",
+    "heartbeat",
+    "jitter",
+    "catch_up_jitter",
+    "stop_timeout",
+    "stop_force",
+    "on_uncertain",
+    "fence",
+    "lost_grace",
+    "pending_max",
+    "concurrency",
+    "min_interval",
+    "jobs_max",
+    "plugins_max",
+];
+
+/// Reads what a manifest's job may set of policy and limits, each within the tenant's bounds.
+pub(crate) fn read_job(section: &mut Section, tenant: &TenantSettings) -> (Policy, JobLimits) {
+    section.refuse(OPERATORS, "only the operator sets this key, in leasehold.toml");
+    let (attempts, history, catch_up, late) = MANIFEST_MOST;
+    let mut policy = tenant.policy.clone();
+    let most = attempts.max(policy.max_attempts);
+    policy.max_attempts = section.whole("max_attempts", 1..=most).unwrap_or(policy.max_attempts);
+    let most = history.max(policy.history_size);
+    policy.history_size = section.whole("history_size", 1..=most).unwrap_or(policy.history_size);
+    let most = catch_up.max(policy.catch_up);
+    policy.catch_up = section.duration("catch_up", *CATCH_UP.start()..=most).unwrap_or(policy.catch_up);
+    let most = late.max(policy.max_late);
+    policy.max_late = section.duration("max_late", *MAX_LATE.start()..=most).unwrap_or(policy.max_late);
+    policy.overlap = section.choice("overlap", OVERLAP).unwrap_or(policy.overlap);
+
+    let bounds = &tenant.limits;
+    let mut lower = |key, bound: u64| {
+        let found = section.size(key, 0..=u64::MAX)?;
+        if found > bound {
+            let reason = format!("it is above the tenant's limit of {}", shown_size(bound));
+            section
+                .problem(key, Wrong::new(reason).hint("a job may only lower it; the operator can raise the tenant's"));
+        }
+        Some(found)
+    };
+    let limits = JobLimits {
+        memory: lower("memory", bounds.memory).unwrap_or(bounds.memory),
+        payload_max: lower("payload_max", bounds.payload_max).unwrap_or(bounds.payload_max),
+        output_max: lower("output_max", bounds.output_max).unwrap_or(bounds.output_max),
+        log_max: lower("log_max", bounds.log_max).unwrap_or(bounds.log_max),
+        log_line_max: lower("log_line_max", bounds.log_line_max).unwrap_or(bounds.log_line_max),
+        timeout: job_timeout(section, bounds.timeout),
+    };
+    (policy, limits)
+}
+
+fn job_timeout(section: &mut Section, bound: Duration) -> Duration {
+    let found = section.duration("timeout", TIMEOUT).unwrap_or(bound);
+    if found > bound {
+        let reason = format!("it is above the tenant's limit of {}", humantime::format_duration(bound));
+        let hint = "a job may only lower it; the operator can raise the tenant's";
+        section.problem("timeout", Wrong::new(reason).hint(hint));
+    }
+    found
+}
+
+fn stop_force(node: &Node) -> Result<StopForce, Wrong> {
+    if reader::text(node).is_ok_and(|text| text == "never") {
+        return Ok(StopForce::Never);
+    }
+    let hint = "write a duration such as \"25s\", or \"never\"";
+    reader::duration(node, &(Duration::ZERO..=DAY)).map(StopForce::After).map_err(|wrong| wrong.hint(hint))
+}

@@ -1,0 +1,255 @@
+//! The shell around the agents of all jobs: one task that feeds them what happened and carries out what they decide.
+
+mod calls;
+mod commands;
+mod guests;
+mod logs;
+mod polls;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_lease::agent::{Agent, Input, Now};
+use leasehold_lease::id::{JobKey, RunId, TenantName};
+use leasehold_lease::time::Mono;
+use leasehold_sandbox::{Plugin, Sandbox, Signal};
+use leasehold_store::{Identity, LeaseStore};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::clock::{self, Dice, StoreClock};
+use crate::event::Events;
+use crate::heartbeat::Heart;
+use crate::places::Places;
+use crate::plugins::{Catalog, OfferedJob};
+
+use calls::Calls;
+pub(crate) use calls::News;
+pub use guests::limits as guest_limits;
+
+/// What a host is made of.
+pub struct HostParts {
+    /// Its name, shown to people.
+    pub name: String,
+    /// Where hosts meet.
+    pub store: Arc<dyn LeaseStore>,
+    /// Where guests run.
+    pub sandbox: Arc<Sandbox>,
+    /// What it offers.
+    pub catalog: watch::Receiver<Arc<Catalog<Plugin>>>,
+    /// Who is told what happens.
+    pub events: Arc<dyn Events>,
+    /// Guests at a time.
+    pub concurrency: usize,
+    /// Guests at a time of one tenant.
+    pub tenant_concurrency: Box<dyn Fn(&TenantName) -> usize + Send + Sync>,
+}
+
+/// How the host is asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopOrder {
+    /// Hand over, then end.
+    HandOver,
+    /// End at once; backups take over when the leases run out.
+    Now,
+}
+
+/// What a host has for one job.
+#[derive(Default)]
+struct Entry {
+    agent: Agent,
+    /// What the plugin directory offers now.
+    wanted: Option<OfferedJob<Plugin>>,
+    /// What the agent was told of, the newest last: a run starts with the version that its claim named.
+    serving: VecDeque<OfferedJob<Plugin>>,
+    wakeup: Option<Mono>,
+    /// Finished runs since the history was last pruned.
+    unpruned: u32,
+}
+
+pub(crate) struct Driver {
+    parts: HostParts,
+    identity: Identity,
+    heart: Heart,
+    calls: Calls,
+    dice: Dice,
+    inbox: mpsc::UnboundedReceiver<News>,
+    jobs: HashMap<JobKey, Entry>,
+    timers: BTreeSet<(Mono, JobKey)>,
+    places: Places,
+    /// The signals of running guests, by token.
+    guests: HashMap<[u8; 16], Signal>,
+    /// Runs to ask the store about, in one call.
+    checks: Vec<(JobKey, RunId)>,
+    next_poll: Mono,
+    polling: bool,
+    store_up: bool,
+    stopping: Option<Stopping>,
+}
+
+struct Stopping {
+    /// When guests of a job are interrupted.
+    force: Vec<(Mono, JobKey)>,
+    /// When the host ends in any case.
+    end: Mono,
+}
+
+impl Driver {
+    /// A driver that has not begun.
+    pub(crate) fn new(parts: HostParts, identity: Identity, dice: Dice) -> std::io::Result<Driver> {
+        // Unbounded, but every message answers a call or belongs to a running attempt.
+        let (news, inbox) = mpsc::unbounded_channel();
+        let clock = Arc::new(StoreClock::new());
+        let heart = Heart::start(parts.store.clone(), clock.clone(), news.clone())?;
+        Ok(Driver {
+            identity,
+            heart,
+            calls: Calls { clock, news, tasks: JoinSet::new() },
+            dice,
+            inbox,
+            jobs: HashMap::new(),
+            timers: BTreeSet::new(),
+            places: Places::new(parts.concurrency),
+            guests: HashMap::new(),
+            checks: Vec::new(),
+            next_poll: clock::mono(),
+            polling: false,
+            store_up: true,
+            stopping: None,
+            parts,
+        })
+    }
+
+    /// Runs until the host has stopped.
+    pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<StopOrder>) {
+        self.take_catalog();
+        loop {
+            self.act_on_time();
+            self.send_checks();
+            if self.has_ended() {
+                return;
+            }
+            let next = self.next_wakeup();
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(StopOrder::HandOver) => self.stop(),
+                    Some(StopOrder::Now) | None => return,
+                },
+                Some(news) = self.inbox.recv() => {
+                    self.hear(news);
+                    // What has come meanwhile goes along, so that checks share a call.
+                    for _ in 0..self.inbox.len() {
+                        if let Ok(news) = self.inbox.try_recv() {
+                            self.hear(news);
+                        }
+                    }
+                },
+                Ok(()) = self.parts.catalog.changed(), if self.stopping.is_none() => self.take_catalog(),
+                Some(ended) = self.calls.tasks.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a task of the host has failed; please report this");
+                    }
+                },
+                () = clock::sleep_until(next) => {}
+            }
+        }
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Input(job, input) => self.feed(job, input),
+            News::Announced(answers) => self.announced(answers),
+            News::Polled => self.polling = false,
+            News::Store { up } => self.store_heard(up),
+        }
+    }
+
+    /// Hands an input to a job's agent, and what follows from it at once to whoever it concerns.
+    fn feed(&mut self, job: JobKey, input: Input) {
+        let mut queue = VecDeque::from([(job, input)]);
+        while let Some((job, input)) = queue.pop_front() {
+            let now = self.now();
+            let Some(entry) = self.jobs.get_mut(&job) else { continue };
+            let commands = entry.agent.handle(now, input, &mut self.dice);
+            let wakeup = entry.agent.next_wakeup(now);
+            if wakeup != entry.wakeup {
+                if let Some(old) = std::mem::replace(&mut entry.wakeup, wakeup) {
+                    self.timers.remove(&(old, job.clone()));
+                }
+                self.timers.extend(wakeup.map(|at| (at, job.clone())));
+            }
+            for command in commands {
+                self.carry_out(&job, command, &mut queue);
+            }
+            self.forget_if_gone(&job);
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { wall: clock::wall(), mono: clock::mono(), store: self.calls.clock.now() }
+    }
+
+    /// Wakes agents whose time has come, polls, and keeps the times of a stop.
+    fn act_on_time(&mut self) {
+        let now = clock::mono();
+        while let Some((at, _)) = self.timers.first()
+            && *at <= now
+        {
+            let (_, job) = self.timers.pop_first().expect("it was looked at a moment ago");
+            if let Some(entry) = self.jobs.get_mut(&job) {
+                entry.wakeup = None;
+            }
+            self.feed(job, Input::Wake);
+        }
+        if self.stopping.is_none() && !self.polling && self.next_poll <= now {
+            self.poll();
+        }
+        let due = |stopping: &mut Stopping| {
+            let (due, later) = std::mem::take(&mut stopping.force).into_iter().partition(|(at, _)| *at <= now);
+            stopping.force = later;
+            due
+        };
+        let forced: Vec<(Mono, JobKey)> = self.stopping.as_mut().map(due).unwrap_or_default();
+        for (_, job) in forced {
+            self.feed(job, Input::StopForce);
+        }
+    }
+
+    fn next_wakeup(&self) -> Mono {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let poll = (self.stopping.is_none() && !self.polling).then_some(self.next_poll);
+        let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
+        let idle = clock::mono() + Duration::from_secs(60);
+        [timer, poll, stop].into_iter().flatten().min().unwrap_or(idle)
+    }
+
+    /// Nothing new is started; what runs is asked to end and handed over.
+    fn stop(&mut self) {
+        let now = clock::mono();
+        let mut plan = Stopping { force: Vec::new(), end: now };
+        let policies = self.jobs.iter().filter_map(|(job, entry)| Some((job, &entry.serving.back()?.spec.policy)));
+        for (job, policy) in policies {
+            plan.end = plan.end.max(now + policy.stop_timeout);
+            if let leasehold_lease::policy::StopForce::After(after) = policy.stop_force {
+                plan.force.push((now + after, job.clone()));
+            }
+        }
+        self.stopping = Some(plan);
+        tracing::info!(running = self.places.held(), "stopping: no new runs; what runs is handed over");
+        for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
+            self.feed(job, Input::Stop);
+        }
+    }
+
+    /// H5: when all is handed over, or the stop timeout has passed; what still runs then is left to its lease.
+    fn has_ended(&self) -> bool {
+        let Some(stopping) = &self.stopping else { return false };
+        let idle = self.jobs.values().all(|entry| entry.agent.is_idle());
+        if !idle && clock::mono() >= stopping.end {
+            tracing::warn!("the stop timeout has passed; backups take over what is left when its leases run out");
+            return true;
+        }
+        idle
+    }
+}

@@ -1,0 +1,82 @@
+//! Calls to the store. Each has a deadline; waiting is given up at it, the call itself is not, so that a late answer
+//! still counts and nothing is cut half-way.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_lease::agent::Input;
+use leasehold_lease::id::JobKey;
+use leasehold_lease::time::Millis;
+use leasehold_sandbox::Plugin;
+use leasehold_store::{AnnounceAnswer, StoreError};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::clock::StoreClock;
+use crate::plugins::OfferedJob;
+
+/// What the driver's loop hears.
+pub(crate) enum News {
+    /// For one job's agent.
+    Input(JobKey, Input),
+    /// The store was told of these jobs.
+    Announced(Vec<(OfferedJob<Plugin>, AnnounceAnswer)>),
+    /// The poll for unfinished runs is over.
+    Polled,
+    /// The store has answered, or has not in time.
+    Store {
+        /// It has.
+        up: bool,
+    },
+}
+
+/// Spawns calls and owns their tasks.
+pub(super) struct Calls {
+    pub(super) clock: Arc<StoreClock>,
+    pub(super) news: mpsc::UnboundedSender<News>,
+    pub(super) tasks: JoinSet<()>,
+}
+
+impl Calls {
+    /// Sends what `call` answers, turned into news by `answered`; when the deadline passes, `unanswered` is sent first.
+    /// An answer carries the store's clock.
+    pub(super) fn spawn<T: Send + 'static>(
+        &mut self,
+        what: &'static str,
+        deadline: Duration,
+        call: impl Future<Output = Result<(Millis, T), StoreError>> + Send + 'static,
+        answered: impl FnOnce(T, Millis) -> Vec<News> + Send + 'static,
+        unanswered: impl Fn() -> Vec<News> + Send + 'static,
+    ) {
+        let (clock, news) = (self.clock.clone(), self.news.clone());
+        let tell = move |all: Vec<News>| {
+            // The driver has ended: nobody is left to hear it.
+            all.into_iter().for_each(|one| drop(news.send(one)));
+        };
+        self.tasks.spawn(async move {
+            let mut call = std::pin::pin!(call);
+            let answer = match tokio::time::timeout(deadline, &mut call).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    tracing::warn!(what, ?deadline, "the store did not answer in time");
+                    tell(vec![News::Store { up: false }]);
+                    tell(unanswered());
+                    call.await
+                }
+            };
+            match answer {
+                Ok((now, answer)) => {
+                    clock.heard(now);
+                    tell(vec![News::Store { up: true }]);
+                    tell(answered(answer, now));
+                }
+                Err(error) => {
+                    tracing::warn!(what, error = &error as &dyn std::error::Error, "the store call failed");
+                    tell(vec![News::Store { up: false }]);
+                    tell(unanswered());
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! Carrying out what an agent decides.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use leasehold_lease::agent::{Command, Event, Input, Start};
+use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
+use leasehold_lease::op::{Accepted, Claim, Finish, Release, Stamped};
+use leasehold_lease::run::Failure;
+use leasehold_sandbox::StopReason;
+use leasehold_store::StoreError;
+
+use super::calls::News;
+use super::{Driver, Entry};
+use crate::clock;
+use crate::event::HostEvent;
+use crate::heartbeat::Hold;
+
+/// Finished runs of a job after which its history is pruned.
+const PRUNE_EVERY: u32 = 16;
+
+impl Driver {
+    /// What follows at once for an agent goes into `queue`.
+    pub(super) fn carry_out(&mut self, job: &JobKey, command: Command, queue: &mut VecDeque<(JobKey, Input)>) {
+        match command {
+            Command::Reserve(run) => {
+                let limit = (self.parts.tenant_concurrency)(&job.tenant);
+                let reserved = self.places.reserve(RunKey { job: job.clone(), run: run.clone() }, limit);
+                queue.push_back((job.clone(), if reserved { Input::Place(run) } else { Input::NoPlace(run) }));
+            }
+            Command::Free(run) => {
+                let served = self.places.free(&RunKey { job: job.clone(), run });
+                queue.extend(served.into_iter().map(|key| (key.job, Input::Place(key.run))));
+            }
+            Command::Claim(claim) => self.send_claim(job, claim),
+            Command::Check(run) => self.checks.push((job.clone(), run)),
+            Command::Start(start) => self.start(job, start, queue),
+            Command::Confirm(start) => self.confirm(job, &start),
+            Command::Finish { run, token, outcome, usage } => {
+                let finish = Finish { run: run.clone(), token, outcome, usage };
+                let (store, key) = (self.parts.store.clone(), job.clone());
+                self.send_close("recording the end of a run", job, run, token, async move {
+                    store.finish(&key, &finish).await
+                });
+                self.prune_sometimes(job);
+            }
+            Command::Release { run, token, usage } => {
+                let release = Release { run: run.clone(), token, usage };
+                let (store, key) = (self.parts.store.clone(), job.clone());
+                self.send_close("handing a run over", job, run, token, async move { store.release(&key, &release).await });
+            }
+            Command::Drop(_, token) => {
+                self.heart.drop_hold(token);
+                self.guests.remove(&token.0);
+            }
+            Command::Signal(_, token) => {
+                if let Some(signal) = self.guests.get(&token.0) {
+                    signal.stop(StopReason::Stopping);
+                }
+            }
+            Command::Force(_, token) => {
+                if let Some(signal) = self.guests.get(&token.0) {
+                    signal.force();
+                }
+            }
+            Command::Poll => self.next_poll = clock::mono(),
+            Command::Event(event) => self.tell(job, event),
+        }
+    }
+
+    fn tell(&self, job: &JobKey, event: Event) {
+        let event = HostEvent { at: clock::wall(), host: self.parts.name.clone(), job: job.clone(), event };
+        self.parts.events.event(&event);
+    }
+
+    fn send_claim(&mut self, job: &JobKey, mut claim: Claim) {
+        let deadline = self.deadline(job);
+        claim.runner.clone_from(&self.parts.name);
+        // Past its deadline nobody waits for this copy: it must not win then.
+        claim.not_after = self.calls.clock.now() + deadline;
+        let (store, key) = (self.parts.store.clone(), job.clone());
+        let (run, token) = (claim.run.clone(), claim.token);
+        let (job, other) = (job.clone(), (job.clone(), run.clone()));
+        self.calls.spawn(
+            "claiming a run",
+            deadline,
+            async move { store.claim(&key, &claim).await.map(|stamped| (stamped.now, stamped.answer)) },
+            move |answer, store_now| vec![News::Input(job, Input::Claimed { run, token, answer, store_now })],
+            move || vec![News::Input(other.0.clone(), Input::ClaimUnanswered { run: other.1.clone(), token })],
+        );
+    }
+
+    /// A finish or release: the answers are alike.
+    fn send_close(
+        &mut self,
+        what: &'static str,
+        job: &JobKey,
+        run: RunId,
+        token: Token,
+        call: impl Future<Output = Result<Stamped<Accepted>, StoreError>> + Send + 'static,
+    ) {
+        let (job, other) = (job.clone(), (job.clone(), run.clone()));
+        self.calls.spawn(
+            what,
+            self.deadline(&job),
+            async move { call.await.map(|stamped| (stamped.now, stamped.answer == Accepted::Done)) },
+            move |accepted, _| vec![News::Input(job, Input::Closed { run, token, accepted })],
+            move || vec![News::Input(other.0.clone(), Input::CloseUnanswered { run: other.1.clone(), token })],
+        );
+    }
+
+    fn start(&mut self, job: &JobKey, start: Start, queue: &mut VecDeque<(JobKey, Input)>) {
+        let version = self.jobs.get(job).and_then(|entry| entry.version(&start));
+        if let Some(offered) = version {
+            self.start_guest(&offered, start);
+            return;
+        }
+        // The version was replaced twice between claim and answer: another attempt takes the newest.
+        let failure = Failure {
+            code: "start".to_owned(),
+            message: "the plugin was replaced while the run was claimed".to_owned(),
+            details: Vec::new(),
+            retryable: true,
+        };
+        let (run, token) = (start.run, start.token);
+        queue.push_back((job.clone(), Input::StartFailed { run, token, for_want: true, failure }));
+    }
+
+    /// Heartbeats without a guest, until one is acknowledged.
+    fn confirm(&mut self, job: &JobKey, start: &Start) {
+        let Some(offered) = self.jobs.get(job).and_then(|entry| entry.serving.back()) else { return };
+        self.heart.hold(Hold {
+            job: job.clone(),
+            run: start.run.clone(),
+            token: start.token,
+            policy: offered.spec.policy.clone(),
+            first_sent: start.first_sent,
+            guest: None,
+        });
+    }
+
+    fn prune_sometimes(&mut self, job: &JobKey) {
+        let Some(entry) = self.jobs.get_mut(job) else { return };
+        let Some(offered) = entry.serving.back() else { return };
+        entry.unpruned += 1;
+        if entry.unpruned < PRUNE_EVERY {
+            return;
+        }
+        entry.unpruned = 0;
+        let history_size = offered.spec.policy.history_size;
+        let (store, key) = (self.parts.store.clone(), job.clone());
+        self.calls.tasks.spawn(async move {
+            match store.prune(&key, history_size).await {
+                Ok(deleted) => tracing::debug!(job = %key, deleted, "pruned the history"),
+                // The next one makes up for it.
+                Err(error) => {
+                    tracing::warn!(job = %key, error = &error as &dyn std::error::Error, "the history was not pruned");
+                }
+            }
+        });
+    }
+
+    /// How long one call for this job may take.
+    pub(super) fn deadline(&self, job: &JobKey) -> Duration {
+        let policy = self.jobs.get(job).and_then(|entry| entry.serving.back()).map(|offered| &offered.spec.policy);
+        policy.map_or(Duration::from_secs(2), |policy| policy.store_deadline())
+    }
+}
+
+impl Entry {
+    /// The version that the run's claim named.
+    fn version(&self, start: &Start) -> Option<crate::plugins::OfferedJob<leasehold_sandbox::Plugin>> {
+        let named = |offered: &&crate::plugins::OfferedJob<_>| Some(super::polls::digest(offered)) == start.digest;
+        self.serving.iter().rev().find(named).cloned()
+    }
+}

@@ -1,0 +1,89 @@
+//! Starting a handler, and what is done when it has ended.
+
+use std::sync::Arc;
+
+use leasehold_lease::agent::{Input, Start};
+use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
+use leasehold_sandbox::{Invocation, Limits, LogLevel, Plugin, RunFacts};
+use leasehold_store::Identity;
+
+use super::calls::News;
+use super::{Driver, logs};
+use crate::config::JobLimits;
+use crate::heartbeat::{Guest, Hold};
+use crate::outcome::{self, Judged};
+use crate::plugins::OfferedJob;
+
+impl Driver {
+    /// Starts the handler of a won run, its heartbeats and its log.
+    pub(super) fn start_guest(&mut self, offered: &OfferedJob<Plugin>, start: Start) {
+        let spec = &offered.spec;
+        let run = RunKey { job: spec.key.clone(), run: start.run.clone() };
+        let (sink, writer) = logs::channel(self.parts.store.clone(), run.clone(), start.token);
+        let invocation = Invocation {
+            run: facts(&self.identity, &run, &start, spec.policy.max_attempts),
+            input: start.payload.clone().unwrap_or_else(|| spec.payload.to_vec()),
+            limits: limits(&spec.limits),
+            logs: Arc::new(sink),
+            log_level: LogLevel::Info,
+            idempotency_secret: self.identity.secret,
+        };
+        let execution = self.parts.sandbox.start(&offered.plugin, invocation);
+        let guest = Guest { signal: execution.signal(), progress: execution.progress() };
+        self.guests.insert(start.token.0, execution.signal());
+        self.heart.hold(Hold {
+            job: spec.key.clone(),
+            run: start.run.clone(),
+            token: start.token,
+            policy: spec.policy.clone(),
+            first_sent: start.first_sent,
+            guest: Some(guest),
+        });
+        let (news, job, token) = (self.calls.news.clone(), spec.key.clone(), start.token);
+        let (pause, patience) = (spec.policy.store_deadline(), spec.policy.lease);
+        self.calls.tasks.spawn(async move {
+            // The log is complete before the run is: whoever sees the outcome can read all of it.
+            let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
+            let input = ended_input(start.run, token, &ended);
+            // The driver has ended: nobody is left to hear it.
+            drop(news.send(News::Input(job, input)));
+        });
+    }
+}
+
+fn ended_input(run: RunId, token: Token, ended: &leasehold_sandbox::Ended) -> Input {
+    match outcome::judge(ended) {
+        Judged::Verdict(verdict) => Input::Ended { run, token, verdict, usage: outcome::usage(ended) },
+        Judged::Want(failure) => Input::StartFailed { run, token, for_want: true, failure },
+    }
+}
+
+/// What the handler is told about its run.
+fn facts(identity: &Identity, run: &RunKey, start: &Start, max_attempts: u32) -> RunFacts {
+    let JobKey { tenant, name } = &run.job;
+    RunFacts {
+        run_id: format!("{}/{tenant}/{name}/{}", identity.id, run.run),
+        tenant: tenant.to_string(),
+        job: name.to_string(),
+        slot_ms: u64::try_from(start.due.0).unwrap_or(0),
+        attempt: start.attempt.0,
+        max_attempts,
+        fence: start.fence.0,
+        reason: start.reason.to_owned(),
+        metadata: Vec::new(),
+    }
+}
+
+/// The limits of the configuration in the words of the sandbox.
+pub fn limits(limits: &JobLimits) -> Limits {
+    let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    Limits {
+        timeout: limits.timeout,
+        memory: bytes(limits.memory),
+        payload: bytes(limits.payload_max),
+        output: bytes(limits.output_max),
+        log: bytes(limits.log_max),
+        log_line: bytes(limits.log_line_max),
+        ..Limits::default()
+    }
+}

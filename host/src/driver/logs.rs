@@ -1,0 +1,85 @@
+//! From what a guest says to the store: lines are collected and written in batches, each batch once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_lease::id::{RunKey, Token};
+use leasehold_lease::op::Accepted;
+use leasehold_sandbox as sandbox;
+use leasehold_store::{LeaseStore, LogLevel, LogLine};
+use tokio::sync::mpsc;
+
+use crate::clock;
+
+/// Lines in one batch.
+const BATCH: usize = 256;
+
+/// Takes a guest's lines on the guest's thread. Unbounded, but the sandbox bounds what one attempt may say.
+pub(super) struct Sink(mpsc::UnboundedSender<LogLine>);
+
+impl sandbox::LogSink for Sink {
+    fn line(&self, line: sandbox::LogLine) {
+        let target = match line.source {
+            sandbox::LogSource::Guest => line.target,
+            source => source.as_str().to_owned(),
+        };
+        let level = match line.level {
+            sandbox::LogLevel::Trace => LogLevel::Trace,
+            sandbox::LogLevel::Debug => LogLevel::Debug,
+            sandbox::LogLevel::Info => LogLevel::Info,
+            sandbox::LogLevel::Warn => LogLevel::Warn,
+            sandbox::LogLevel::Error => LogLevel::Error,
+        };
+        // When the writer has ended, the attempt is lost and nothing of it is recorded.
+        let _ = self.0.send(LogLine { at: clock::wall(), level, target, message: line.message, fields: line.fields });
+    }
+}
+
+/// A sink, and what writes its lines.
+pub(super) fn channel(store: Arc<dyn LeaseStore>, run: RunKey, token: Token) -> (Sink, Writer) {
+    let (lines, inbox) = mpsc::unbounded_channel();
+    (Sink(lines), Writer { store, run, token, inbox, number: 0 })
+}
+
+/// Writes one attempt's lines.
+pub(super) struct Writer {
+    store: Arc<dyn LeaseStore>,
+    run: RunKey,
+    token: Token,
+    inbox: mpsc::UnboundedReceiver<LogLine>,
+    number: u64,
+}
+
+impl Writer {
+    /// Writes until every sink is gone, or the store refuses because the attempt has lost its run. While the store does
+    /// not answer, a batch is sent again every `pause`, at most for `patience`.
+    pub(super) async fn run(mut self, pause: Duration, patience: Duration) {
+        let mut batch = Vec::new();
+        while self.inbox.recv_many(&mut batch, BATCH).await > 0 {
+            self.number += 1;
+            let lines = std::mem::take(&mut batch);
+            if !self.write(&lines, pause, patience).await {
+                return;
+            }
+        }
+    }
+
+    async fn write(&self, lines: &[LogLine], pause: Duration, patience: Duration) -> bool {
+        let give_up = clock::mono() + patience;
+        loop {
+            // S13: the same number again writes nothing twice.
+            match self.store.append_log(&self.run, &self.token, self.number, lines).await {
+                Ok(stamped) => return stamped.answer == Accepted::Done,
+                Err(error) if clock::mono() >= give_up => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(run = %self.run, lines = lines.len(), error, "log lines could not be stored; they are lost");
+                    return true;
+                }
+                Err(error) => {
+                    tracing::debug!(run = %self.run, error = &error as &dyn std::error::Error, "log lines wait for the store");
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What the host offers and what it looks for: catalog, announcements, checks, and the poll for unfinished runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_lease::agent::{Chance, Input, Offer, Seen};
+use leasehold_lease::id::{Digest, JobKey, RunKey};
+use leasehold_lease::op::Announce;
+use leasehold_lease::time::Millis;
+use leasehold_sandbox::Plugin;
+use leasehold_store::{AnnounceAnswer, RunView, StoreError};
+
+use super::Driver;
+use super::calls::News;
+use crate::clock;
+use crate::plugins::{Catalog, OfferedJob};
+
+/// Runs in one page of the poll.
+const PAGE: usize = 1_000;
+/// Versions of a job that are kept for claims on their way.
+const VERSIONS: usize = 2;
+
+impl Driver {
+    /// Takes over what the plugin directory offers now.
+    pub(super) fn take_catalog(&mut self) {
+        let catalog: Arc<Catalog<Plugin>> = self.parts.catalog.borrow_and_update().clone();
+        let gone: Vec<JobKey> = self
+            .jobs
+            .iter()
+            .filter(|(job, entry)| entry.wanted.is_some() && !catalog.jobs.contains_key(*job))
+            .map(|(job, _)| job.clone())
+            .collect();
+        for job in gone {
+            if let Some(entry) = self.jobs.get_mut(&job) {
+                entry.wanted = None;
+            }
+            self.feed(job, Input::Withdrawn);
+        }
+        let mut news = Vec::new();
+        for (job, offered) in &catalog.jobs {
+            let entry = self.jobs.entry(job.clone()).or_default();
+            if !entry.wanted.as_ref().is_some_and(|old| old.is_same(offered)) {
+                entry.wanted = Some(offered.clone());
+                news.push(offered.clone());
+            }
+        }
+        if !news.is_empty() {
+            self.announce(news);
+        }
+    }
+
+    /// Tells the store of these jobs, as often as it takes. They are scheduled when it has answered.
+    fn announce(&mut self, offered: Vec<OfferedJob<Plugin>>) {
+        let (store, clock, news) = (self.parts.store.clone(), self.calls.clock.clone(), self.calls.news.clone());
+        let jobs: Vec<(JobKey, Announce)> = offered
+            .iter()
+            .map(|offered| (offered.spec.key.clone(), Announce { fingerprint: fingerprint(offered) }))
+            .collect();
+        self.calls.tasks.spawn(async move {
+            loop {
+                match store.announce(&jobs).await {
+                    Ok(checked) => {
+                        clock.heard(checked.now);
+                        let answers = offered.into_iter().zip(checked.answer).collect();
+                        // The driver has ended: nobody is left to hear it.
+                        drop(news.send(News::Announced(answers)));
+                        return;
+                    }
+                    Err(error) => {
+                        not_announced(jobs.len(), &error);
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                }
+            }
+        });
+    }
+
+    pub(super) fn announced(&mut self, answers: Vec<(OfferedJob<Plugin>, AnnounceAnswer)>) {
+        for (offered, answer) in answers {
+            let job = offered.spec.key.clone();
+            let Some(entry) = self.jobs.get_mut(&job) else { continue };
+            // The plugin directory may have changed its mind meanwhile.
+            if !entry.wanted.as_ref().is_some_and(|wanted| wanted.is_same(&offered)) {
+                continue;
+            }
+            let offer = Offer {
+                schedule: offered.spec.schedule.clone(),
+                policy: offered.spec.policy.clone(),
+                digest: digest(&offered),
+            };
+            entry.serving.push_back(offered);
+            if entry.serving.len() > VERSIONS {
+                entry.serving.pop_front();
+            }
+            let AnnounceAnswer { since, newest_started, newest_skipped } = answer;
+            self.feed(job, Input::Offered { offer, since, newest_started, newest_skipped });
+        }
+        // Unfinished runs of what has just come.
+        self.next_poll = clock::mono();
+    }
+
+    /// A job that is gone is forgotten when nothing of it runs here any more.
+    pub(super) fn forget_if_gone(&mut self, job: &JobKey) {
+        let Some(entry) = self.jobs.get(job) else { return };
+        if entry.wanted.is_none() && entry.agent.is_idle() {
+            let entry = self.jobs.remove(job).expect("it was found a moment ago");
+            if let Some(at) = entry.wakeup {
+                self.timers.remove(&(at, job.clone()));
+            }
+        }
+    }
+
+    /// H4: asks the store for the unfinished runs of all jobs, and again after a random time between one and two
+    /// heartbeats.
+    pub(super) fn poll(&mut self) {
+        let jobs: Vec<JobKey> =
+            self.jobs.iter().filter(|(_, entry)| !entry.serving.is_empty()).map(|(job, _)| job.clone()).collect();
+        let heartbeat = self.jobs.values().filter_map(|entry| entry.serving.back()).map(|o| o.spec.policy.heartbeat).min();
+        let heartbeat = heartbeat.unwrap_or(Duration::from_secs(5));
+        self.next_poll = clock::mono() + heartbeat + self.dice.up_to(heartbeat);
+        if jobs.is_empty() {
+            return;
+        }
+        self.polling = true;
+        let store = self.parts.store.clone();
+        let deadline = (heartbeat / 2).min(Duration::from_secs(2));
+        self.calls.spawn(
+            "looking for unfinished runs",
+            deadline,
+            async move {
+                let mut all = Vec::new();
+                loop {
+                    let after = all.last().map(|view: &RunView| view.key.clone());
+                    let page = store.unfinished(&jobs, after.as_ref(), PAGE).await?;
+                    let full = page.answer.len() == PAGE;
+                    all.extend(page.answer);
+                    if !full {
+                        return Ok((page.now, all));
+                    }
+                }
+            },
+            |views, now| views.into_iter().map(|view| seen(view.key.clone(), Some(view), now)).chain([News::Polled]).collect(),
+            || vec![News::Polled],
+        );
+    }
+
+    /// Asks the store about all runs that are to be checked, in one call.
+    pub(super) fn send_checks(&mut self) {
+        if self.checks.is_empty() {
+            return;
+        }
+        let runs: Vec<RunKey> =
+            std::mem::take(&mut self.checks).into_iter().map(|(job, run)| RunKey { job, run }).collect();
+        let deadline = runs.iter().map(|key| self.deadline(&key.job)).min().unwrap_or(Duration::from_secs(2));
+        let (store, asked, again) = (self.parts.store.clone(), runs.clone(), runs.clone());
+        self.calls.spawn(
+            "checking runs of other hosts",
+            deadline,
+            async move { store.check(&runs).await.map(|checked| (checked.now, checked.answer)) },
+            move |views, now| asked.into_iter().zip(views).map(|(key, view)| seen(key, view, now)).collect(),
+            move || again.iter().map(|key| News::Input(key.job.clone(), Input::CheckUnanswered(key.run.clone()))).collect(),
+        );
+    }
+
+    /// Notices when the store stops and begins to answer.
+    pub(super) fn store_heard(&mut self, up: bool) {
+        if std::mem::replace(&mut self.store_up, up) == up {
+            return;
+        }
+        if !up {
+            tracing::warn!("the store does not answer; runs go on, and what they do is recorded when it does");
+            return;
+        }
+        tracing::info!("the store answers again");
+        self.next_poll = clock::mono();
+        for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
+            self.feed(job, Input::StoreUp);
+        }
+    }
+}
+
+fn not_announced(jobs: usize, error: &StoreError) {
+    tracing::warn!(jobs, error = error as &dyn std::error::Error, "the store cannot be told of jobs; trying again");
+}
+
+/// The plugin's digest in the words of the record.
+pub(super) fn digest(offered: &OfferedJob<Plugin>) -> Digest {
+    Digest(*offered.plugin.digest().as_bytes())
+}
+
+fn fingerprint(offered: &OfferedJob<Plugin>) -> String {
+    offered.spec.schedule.as_ref().map_or_else(|| "on-demand".to_owned(), |schedule| schedule.fingerprint().to_string())
+}
+
+fn seen(key: RunKey, view: Option<RunView>, store_now: Millis) -> News {
+    let (newest_started, newest_skipped) =
+        view.as_ref().map_or((None, None), |view| (view.newest_started, view.newest_skipped));
+    let seen = Seen { run: view.map(|view| view.run), store_now, newest_started, newest_skipped };
+    News::Input(key.job, Input::Seen(key.run, seen))
+}

@@ -1,0 +1,128 @@
+//! What a host tells about its runs: an event a line, for people or as JSON.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+
+use leasehold_lease::agent::Event;
+use leasehold_lease::id::JobKey;
+use leasehold_lease::time::Millis;
+use leasehold_sandbox::escape;
+use serde_json::{Value, json};
+
+/// An event with who it concerns.
+#[derive(Debug, Clone)]
+pub struct HostEvent {
+    /// When, by the host's wall clock.
+    pub at: Millis,
+    /// The host's name.
+    pub host: String,
+    /// The job.
+    pub job: JobKey,
+    /// What happened.
+    pub event: Event,
+}
+
+impl HostEvent {
+    /// One object with stable names.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "at": self.at.to_string(),
+            "host": self.host,
+            "event": self.event.kind.word(),
+            "job": self.job.to_string(),
+            "run": self.event.run.as_ref().map(ToString::to_string),
+            "attempt": self.event.attempt.map(|attempt| attempt.0),
+            "detail": self.event.detail,
+        })
+    }
+}
+
+/// Takes events, in order.
+pub trait Events: Send + Sync {
+    /// Must not block for long: the host's loop calls it.
+    fn event(&self, event: &HostEvent);
+}
+
+/// Prints events to standard output, a line each.
+#[derive(Debug)]
+pub struct Printer {
+    json: bool,
+    colour: bool,
+    /// The first failure to print is told; after that, nobody reads.
+    broken: Mutex<bool>,
+}
+
+impl Printer {
+    /// For people, coloured on a terminal only; or a JSON object a line.
+    pub fn new(json: bool) -> Printer {
+        let colour = !json && std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Printer { json, colour, broken: Mutex::new(false) }
+    }
+
+    fn line(&self, event: &HostEvent) -> String {
+        if self.json {
+            return event.to_json().to_string();
+        }
+        let word = event.event.kind.word();
+        let (on, off) = if self.colour { (colour(word), "\x1b[0m") } else { ("", "") };
+        let run = event.event.run.as_ref().map_or(String::new(), |run| format!("  {run}"));
+        let attempt = event.event.attempt.map_or(String::new(), |attempt| format!("  attempt {attempt}"));
+        // What a handler said is a stranger's text: nothing of it may steer the terminal or forge a line.
+        let detail = if event.event.detail.is_empty() { String::new() } else { format!("  {}", escape(&event.event.detail)) };
+        let job = event.job.to_string();
+        format!("{}  {on}{word:<11}{off}  {job:<24}{run}{attempt}{detail}", event.at)
+    }
+}
+
+impl Events for Printer {
+    fn event(&self, event: &HostEvent) {
+        let mut broken = self.broken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *broken {
+            return;
+        }
+        if let Err(error) = writeln!(std::io::stdout().lock(), "{}", self.line(event)) {
+            *broken = true;
+            tracing::warn!(%error, "events can no longer be printed; the host goes on");
+        }
+    }
+}
+
+fn colour(word: &str) -> &'static str {
+    match word {
+        "success" => "\x1b[32m",
+        "failed" | "lost" | "store-down" | "uncertain" => "\x1b[31m",
+        "skip" | "late" | "missed" | "no-place" | "superseded" | "interrupted" | "early" => "\x1b[33m",
+        "takeover" | "catch-up" => "\x1b[36m",
+        _ => "\x1b[2m",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_lease::agent::EventKind;
+    use leasehold_lease::id::{Attempt, RunId};
+    use leasehold_lease::time::Slot;
+
+    fn event(detail: &str) -> HostEvent {
+        let run = Some(RunId::Slot(Slot(Millis(0))));
+        let event = Event { kind: EventKind::Failed, run, attempt: Some(Attempt(2)), detail: detail.to_owned() };
+        HostEvent { at: Millis(1), host: "h".into(), job: "acme/x".parse().unwrap(), event }
+    }
+
+    #[test]
+    fn a_strangers_text_stays_on_its_line() {
+        let printer = Printer { json: false, colour: false, broken: Mutex::new(false) };
+        let line = printer.line(&event("boom\nsuccess  acme/x\u{1b}[2J"));
+        assert!(!line.contains('\n') && !line.contains('\u{1b}'), "{line:?}");
+        assert!(line.starts_with("1970-01-01T00:00:00.001Z  failed       acme/x"), "{line}");
+    }
+
+    #[test]
+    fn json_has_stable_names() {
+        let value = event("boom").to_json();
+        assert_eq!(value["event"], "failed");
+        assert_eq!(value["run"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(value["attempt"], 2);
+    }
+}

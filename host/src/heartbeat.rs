@@ -1,0 +1,273 @@
+//! Heartbeats of all running attempts, on a thread, runtime and store connection of their own: nothing that a guest or
+//! the rest of the host does can delay them.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_lease::agent::Input;
+use leasehold_lease::holding::{Act, Holding, Sign};
+use leasehold_lease::id::{JobKey, RunId, Token};
+use leasehold_lease::op::{Heartbeat, HeartbeatAnswer};
+use leasehold_lease::policy::Policy;
+use leasehold_lease::run::Progress;
+use leasehold_lease::time::Mono;
+use leasehold_sandbox::{Signal, StopReason};
+use leasehold_store::LeaseStore;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::{self, StoreClock};
+use crate::driver::News;
+
+/// An attempt whose lease is to be kept.
+pub(crate) struct Hold {
+    /// Its job.
+    pub(crate) job: JobKey,
+    /// Its run.
+    pub(crate) run: RunId,
+    /// Its token.
+    pub(crate) token: Token,
+    /// The policy it was claimed with.
+    pub(crate) policy: Policy,
+    /// When its claim was first sent.
+    pub(crate) first_sent: Mono,
+    /// Its guest; none while the start waits for the first acknowledged heartbeat.
+    pub(crate) guest: Option<Guest>,
+}
+
+/// What heartbeats do to a guest, and take from it.
+pub(crate) struct Guest {
+    /// Tells it that the run is lost.
+    pub(crate) signal: Signal,
+    /// Its newest progress rides on the heartbeat.
+    pub(crate) progress: watch::Receiver<Option<leasehold_sandbox::Progress>>,
+}
+
+enum Order {
+    Hold(Box<Hold>),
+    Drop(Token),
+}
+
+/// The way to the heartbeat thread. The thread ends when this is dropped.
+pub(crate) struct Heart {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Heart {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no thread or no timer to give.
+    pub(crate) fn start(
+        store: Arc<dyn LeaseStore>,
+        store_clock: Arc<StoreClock>,
+        news: mpsc::UnboundedSender<News>,
+    ) -> io::Result<Heart> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().enable_io().build()?;
+        // Unbounded, but every entry belongs to a running attempt, and those are bounded by the host's places.
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let beating = Beating { store, store_clock, news, held: HashMap::new() };
+        std::thread::Builder::new()
+            .name("lh-heartbeat".to_owned())
+            .spawn(move || runtime.block_on(beating.run(inbox)))?;
+        Ok(Heart { orders })
+    }
+
+    /// Keeps this attempt's lease from now on; for one that is kept already, takes its guest.
+    pub(crate) fn hold(&self, hold: Hold) {
+        self.order(Order::Hold(Box::new(hold)));
+    }
+
+    /// Keeps it no more.
+    pub(crate) fn drop_hold(&self, token: Token) {
+        self.order(Order::Drop(token));
+    }
+
+    fn order(&self, order: Order) {
+        // The thread ends only after this handle is gone.
+        assert!(self.orders.send(order).is_ok(), "the heartbeat thread has ended: leases can no longer be kept");
+    }
+}
+
+/// What one call to the store came to: the tokens it spoke for, when it was sent, and the answers, if any.
+struct Beaten {
+    tokens: Vec<Token>,
+    sent: Mono,
+    answers: Option<Vec<HeartbeatAnswer>>,
+}
+
+struct Held {
+    job: JobKey,
+    run: RunId,
+    lease: Holding,
+    deadline: Duration,
+    guest: Option<Guest>,
+    confirmed: bool,
+}
+
+struct Beating {
+    store: Arc<dyn LeaseStore>,
+    store_clock: Arc<StoreClock>,
+    news: mpsc::UnboundedSender<News>,
+    held: HashMap<[u8; 16], Held>,
+}
+
+impl Beating {
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let (back, mut beaten) = mpsc::unbounded_channel();
+        loop {
+            self.act(&back);
+            let next = self.held.values().filter_map(|held| held.lease.next_wakeup()).min();
+            let idle = clock::mono() + Duration::from_secs(60);
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(Order::Hold(hold)) => self.hold(*hold),
+                    Some(Order::Drop(token)) => { self.held.remove(&token.0); }
+                    None => return,
+                },
+                Some(beaten) = beaten.recv() => self.answered(beaten),
+                () = clock::sleep_until(next.unwrap_or(idle)) => {}
+            }
+        }
+    }
+
+    fn hold(&mut self, hold: Hold) {
+        let Hold { job, run, token, policy, first_sent, guest } = hold;
+        let held = self.held.entry(token.0).or_insert_with(|| Held {
+            job,
+            run,
+            deadline: policy.store_deadline(),
+            lease: Holding::new(&policy, first_sent),
+            guest: None,
+            confirmed: false,
+        });
+        held.guest = guest;
+        if !held.lease.holds()
+            && let Some(guest) = &held.guest
+        {
+            // Lost between the first acknowledged heartbeat and the start.
+            guest.signal.stop(StopReason::Lost);
+            guest.signal.force();
+        }
+    }
+
+    /// Lets every lease act on the time; heartbeats that are due together share a call.
+    fn act(&mut self, back: &mpsc::UnboundedSender<Beaten>) {
+        let now = clock::mono();
+        let mut beats = Vec::new();
+        let mut deadline = Duration::MAX;
+        for (token, held) in &mut self.held {
+            if held.lease.next_wakeup().is_none_or(|at| at > now) {
+                continue;
+            }
+            for act in held.lease.handle(now, Sign::Wake) {
+                if act == Act::Beat {
+                    let progress = held.guest.as_mut().and_then(new_progress);
+                    let beat = Heartbeat { run: held.run.clone(), token: Token(*token), progress };
+                    beats.push((held.job.clone(), beat));
+                    deadline = deadline.min(held.deadline);
+                } else {
+                    act_on(held, Token(*token), act, &self.news);
+                }
+            }
+        }
+        if !beats.is_empty() {
+            self.send(beats, deadline, now, back.clone());
+        }
+    }
+
+    fn send(
+        &self,
+        beats: Vec<(JobKey, Heartbeat)>,
+        deadline: Duration,
+        sent: Mono,
+        back: mpsc::UnboundedSender<Beaten>,
+    ) {
+        let (store, store_clock) = (self.store.clone(), self.store_clock.clone());
+        let tokens: Vec<Token> = beats.iter().map(|(_, beat)| beat.token).collect();
+        let again = tokens.clone();
+        let tell = move |tokens, answers| {
+            // The thread has ended: nobody is left to act on it.
+            let _ = back.send(Beaten { tokens, sent, answers });
+        };
+        tokio::spawn(async move {
+            let mut call = std::pin::pin!(store.heartbeats(&beats));
+            let answered = match tokio::time::timeout(deadline, &mut call).await {
+                Ok(answered) => answered,
+                Err(_) => {
+                    // Waiting is given up, the call is not: a late answer still counts.
+                    tracing::warn!(heartbeats = beats.len(), ?deadline, "the store did not answer heartbeats in time");
+                    tell(again, None);
+                    call.await
+                }
+            };
+            match answered {
+                Ok(checked) => {
+                    store_clock.heard(checked.now);
+                    tell(tokens, Some(checked.answer));
+                }
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "heartbeats failed");
+                    tell(tokens, None);
+                }
+            }
+        });
+    }
+
+    fn answered(&mut self, beaten: Beaten) {
+        let now = clock::mono();
+        let answers = beaten.answers.map(|answers| {
+            assert_eq!(answers.len(), beaten.tokens.len(), "the store answers every heartbeat");
+            answers
+        });
+        for (at, token) in beaten.tokens.into_iter().enumerate() {
+            let Some(held) = self.held.get_mut(&token.0) else { continue };
+            let sign = match answers.as_ref().map(|answers| answers[at]) {
+                None => Sign::Unanswered,
+                Some(HeartbeatAnswer::Refused) => Sign::Refused,
+                Some(HeartbeatAnswer::Renewed { .. }) => Sign::Acknowledged(beaten.sent),
+            };
+            if matches!(sign, Sign::Acknowledged(_)) && !std::mem::replace(&mut held.confirmed, true) {
+                tell(&self.news, held, Input::Confirmed(held.run.clone(), token));
+            }
+            for act in held.lease.handle(now, sign) {
+                act_on(held, token, act, &self.news);
+            }
+        }
+    }
+}
+
+/// Everything but a beat.
+fn act_on(held: &mut Held, token: Token, act: Act, news: &mpsc::UnboundedSender<News>) {
+    match act {
+        Act::Beat => unreachable!("a heartbeat is due by time alone"),
+        Act::Hold => tell(news, held, Input::Uncertain(held.run.clone(), token)),
+        Act::Resume => tracing::info!(job = %held.job, run = %held.run, "the lease is certain again"),
+        Act::Lose => {
+            // H2: first the signal, then the word about it.
+            if let Some(guest) = &held.guest {
+                guest.signal.stop(StopReason::Lost);
+            }
+            tell(news, held, Input::Lost(held.run.clone(), token));
+        }
+        Act::Force => {
+            if let Some(guest) = &held.guest {
+                guest.signal.force();
+            }
+        }
+    }
+}
+
+fn tell(news: &mpsc::UnboundedSender<News>, held: &Held, input: Input) {
+    // The host has ended: nobody is left to hear it.
+    drop(news.send(News::Input(held.job.clone(), input)));
+}
+
+fn new_progress(guest: &mut Guest) -> Option<Progress> {
+    if !guest.progress.has_changed().unwrap_or(false) {
+        return None;
+    }
+    let progress = guest.progress.borrow_and_update().clone()?;
+    Some(Progress { done: progress.done, total: progress.total, message: progress.message })
+}

@@ -1,0 +1,19 @@
+//! Leasehold runs scheduled jobs on a cluster of hosts, once. Each job's handler is a WebAssembly component.
+//!
+//! This package is the shell: it reads the configuration and the plugin directory, drives the agents of
+//! [`leasehold_lease`], calls the store of [`leasehold_store`], and starts guests in [`leasehold_sandbox`].
+
+pub mod clock;
+pub mod config;
+mod driver;
+pub mod event;
+mod heartbeat;
+mod host;
+pub mod manifest;
+pub mod outcome;
+mod places;
+pub mod plugins;
+pub mod zones;
+
+pub use driver::guest_limits;
+pub use host::{Host, HostParts, StartError};

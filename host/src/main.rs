@@ -1,0 +1,7 @@
+//! The binary `leasehold`.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

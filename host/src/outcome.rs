@@ -1,0 +1,191 @@
+//! What is recorded for what a guest did: the table of outcomes.
+
+use leasehold_lease::agent::Verdict;
+use leasehold_lease::run::{Failure, Outcome, Usage};
+use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, GuestEnd, HandlerError, StopReason};
+
+/// Bytes of an output that are kept with the run.
+pub(crate) const OUTPUT_KEPT: usize = 64 * 1024;
+
+/// What follows from the end of a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judged {
+    /// The attempt ended; this is recorded.
+    Verdict(Verdict),
+    /// The handler was never reached for want of this host's resources.
+    Want(Failure),
+}
+
+/// The first stop cause wins, `lost` overrides all.
+pub fn judge(ended: &Ended) -> Judged {
+    let failed = |failure| Judged::Verdict(Verdict::Finish(Outcome::Failed(failure)));
+    match (ended.stop, &ended.end) {
+        // H2: nothing of a lost attempt is recorded.
+        (Some(StopReason::Lost), _) => Judged::Verdict(Verdict::Nothing),
+        (_, GuestEnd::Output(output)) => {
+            let kept = output[..output.len().min(OUTPUT_KEPT)].to_vec();
+            let cut = kept.len() < output.len();
+            Judged::Verdict(Verdict::Finish(Outcome::Success { output: kept, cut }))
+        }
+        (Some(StopReason::Stopping), GuestEnd::Error(HandlerError::Permanent(_))) => failed(failure(&ended.end)),
+        // An error after the stop signal is a hand-over, not a failure.
+        (Some(StopReason::Stopping), _) => Judged::Verdict(Verdict::Release),
+        (Some(StopReason::Deadline), _) => failed(timeout(&ended.end)),
+        (Some(StopReason::Cancelled), _) => {
+            Judged::Verdict(Verdict::Finish(Outcome::Interrupted { reason: "cancelled".to_owned() }))
+        }
+        (None, GuestEnd::Failure(f)) if f.kind == FailureKind::NoResources => Judged::Want(failure(&ended.end)),
+        (None, _) => failed(failure(&ended.end)),
+    }
+}
+
+/// What the attempt used, as it is recorded.
+pub fn usage(ended: &Ended) -> Usage {
+    let used = &ended.usage;
+    let ms = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+    Usage {
+        wall_ms: ms(used.wall),
+        cpu_ms: ms(used.cpu),
+        peak_memory: used.peak_memory as u64,
+        host_calls: used.host_calls,
+        log_bytes: used.log_bytes as u64,
+    }
+}
+
+/// An end that is no success, in the words of the record.
+pub(crate) fn failure(end: &GuestEnd) -> Failure {
+    match end {
+        GuestEnd::Error(HandlerError::Retryable(info)) => by_handler(info, true),
+        GuestEnd::Error(HandlerError::Permanent(info)) => by_handler(info, false),
+        GuestEnd::Error(HandlerError::Cancelled) => Failure {
+            code: "cancelled".to_owned(),
+            message: "the handler said that it was cancelled, but nobody had asked it to stop".to_owned(),
+            details: Vec::new(),
+            retryable: false,
+        },
+        GuestEnd::Failure(failure) => Failure {
+            code: failure.kind.as_str().to_owned(),
+            message: failure.message.clone(),
+            details: traces(failure),
+            retryable: false,
+        },
+        GuestEnd::Output(_) => unreachable!("an output is a success"),
+    }
+}
+
+fn by_handler(info: &ErrorInfo, retryable: bool) -> Failure {
+    Failure { code: info.code.clone(), message: info.message.clone(), details: info.details.clone(), retryable }
+}
+
+/// After the deadline, anything but ok is a timeout; what the guest said stands in the details.
+fn timeout(end: &GuestEnd) -> Failure {
+    let said = failure(end);
+    if said.code == FailureKind::Timeout.as_str() {
+        return said;
+    }
+    let mut details = said.details;
+    details.insert(0, ("ended-with".to_owned(), format!("{}: {}", said.code, said.message)));
+    let message = "its time was up, and it ended without a result".to_owned();
+    Failure { code: FailureKind::Timeout.as_str().to_owned(), message, details, retryable: false }
+}
+
+fn traces(failure: &leasehold_sandbox::Failure) -> Vec<(String, String)> {
+    let mut details = Vec::new();
+    if !failure.stderr.is_empty() {
+        details.push(("stderr".to_owned(), failure.stderr.clone()));
+    }
+    if !failure.backtrace.is_empty() {
+        let frames: Vec<String> = failure.backtrace.iter().map(ToString::to_string).collect();
+        details.push(("backtrace".to_owned(), frames.join("\n")));
+    }
+    details
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(end: GuestEnd, stop: Option<StopReason>) -> Judged {
+        judge(&Ended { end, stop, usage: Default::default() })
+    }
+    fn info() -> ErrorInfo {
+        ErrorInfo { code: "c".into(), message: "m".into(), details: vec![] }
+    }
+    fn retryable() -> GuestEnd {
+        GuestEnd::Error(HandlerError::Retryable(info()))
+    }
+    fn permanent() -> GuestEnd {
+        GuestEnd::Error(HandlerError::Permanent(info()))
+    }
+    fn cancelled() -> GuestEnd {
+        GuestEnd::Error(HandlerError::Cancelled)
+    }
+    fn broke(kind: FailureKind) -> GuestEnd {
+        let message = "m".to_owned();
+        GuestEnd::Failure(leasehold_sandbox::Failure { kind, message, backtrace: vec![], stderr: String::new() })
+    }
+    fn code(judged: Judged) -> String {
+        match judged {
+            Judged::Verdict(Verdict::Finish(Outcome::Failed(failure))) => failure.code,
+            other => panic!("not failed: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn ok_is_success_whatever_was_asked_but_after_lost() {
+        for stop in [None, Some(StopReason::Stopping), Some(StopReason::Deadline), Some(StopReason::Cancelled)] {
+            let judged = ended(GuestEnd::Output(b"x".to_vec()), stop);
+            let success = Outcome::Success { output: b"x".to_vec(), cut: false };
+            assert_eq!(judged, Judged::Verdict(Verdict::Finish(success)), "{stop:?}");
+        }
+        for end in [GuestEnd::Output(vec![]), permanent(), broke(FailureKind::Trap)] {
+            assert_eq!(ended(end, Some(StopReason::Lost)), Judged::Verdict(Verdict::Nothing));
+        }
+    }
+
+    #[test]
+    fn without_a_signal_every_error_is_failed_by_its_own_word() {
+        assert_eq!(code(ended(retryable(), None)), "c");
+        assert_eq!(code(ended(permanent(), None)), "c");
+        assert_eq!(code(ended(cancelled(), None)), "cancelled");
+        for kind in [FailureKind::Trap, FailureKind::Stack, FailureKind::Exit, FailureKind::Memory, FailureKind::Start] {
+            assert_eq!(code(ended(broke(kind), None)), kind.as_str());
+        }
+    }
+
+    #[test]
+    fn after_stopping_only_a_permanent_error_is_a_failure() {
+        let stop = Some(StopReason::Stopping);
+        assert_eq!(code(ended(permanent(), stop)), "c");
+        for end in [retryable(), cancelled(), broke(FailureKind::Trap), broke(FailureKind::Interrupted)] {
+            assert_eq!(ended(end, stop), Judged::Verdict(Verdict::Release));
+        }
+    }
+
+    #[test]
+    fn after_the_deadline_anything_but_ok_is_a_timeout() {
+        for end in [retryable(), permanent(), cancelled(), broke(FailureKind::Trap), broke(FailureKind::Timeout)] {
+            assert_eq!(code(ended(end, Some(StopReason::Deadline))), "timeout");
+        }
+    }
+
+    #[test]
+    fn after_a_cancellation_anything_but_ok_is_interrupted() {
+        for end in [retryable(), permanent(), broke(FailureKind::Trap)] {
+            let judged = ended(end, Some(StopReason::Cancelled));
+            assert!(matches!(judged, Judged::Verdict(Verdict::Finish(Outcome::Interrupted { .. }))), "{judged:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_output_is_kept_in_part_and_marked() {
+        let judged = ended(GuestEnd::Output(vec![1; OUTPUT_KEPT + 1]), None);
+        let Judged::Verdict(Verdict::Finish(Outcome::Success { output, cut })) = judged else { panic!("{judged:?}") };
+        assert!(cut && output.len() == OUTPUT_KEPT);
+    }
+
+    #[test]
+    fn want_of_resources_is_no_failure_of_the_run() {
+        assert!(matches!(ended(broke(FailureKind::NoResources), None), Judged::Want(_)));
+    }
+}

@@ -1,0 +1,109 @@
+//! The plugin directory: what lies in it is read at start and followed from then on.
+//!
+//! `plugins/<tenant>/<plugin>.wasm` is a plugin and `plugins/<tenant>/<plugin>.toml` beside it lists its jobs; without
+//! that file the plugin is the job `<tenant>/<plugin>`, on demand only. Files directly in the directory belong to the
+//! tenant `default`. A file is taken when it has stopped changing and validates; until then the version before serves.
+//! A payload file is read with its manifest and again when it changes.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+use leasehold_lease::schedule::Zones;
+use leasehold_lease::time::Millis;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, Problems, Sources};
+
+mod beneath;
+mod catalog;
+mod follow;
+mod load;
+mod look;
+mod state;
+
+pub use catalog::{Catalog, JobSpec, LoadedPlugin, OfferedJob, Refused};
+pub use look::{DEFAULT_TENANT, PluginId};
+
+use follow::{Pace, Watch};
+use load::Context;
+
+/// No plugin's file is longer than this, in bytes.
+pub const PLUGIN_FILE_MAX: u64 = 64 << 20;
+
+/// Makes a plugin of a file's bytes.
+pub trait PluginLoader: Send + Sync + 'static {
+    /// What is made.
+    type Plugin: Send + Sync + 'static;
+
+    /// Validates and compiles. `file` is for messages only: the bytes are what was read from it, safely. Long work
+    /// must not block the thread.
+    ///
+    /// # Errors
+    /// Why the file is no plugin, as a sentence without the file's name.
+    fn load(&self, file: &Path, bytes: Vec<u8>) -> impl Future<Output = Result<Arc<Self::Plugin>, String>> + Send;
+}
+
+/// The plugin directory being followed.
+pub struct Plugins<P> {
+    catalog: watch::Receiver<Arc<Catalog<P>>>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl<P: Send + Sync + 'static> Plugins<P> {
+    /// Reads the directory once and then follows it. `now` is the wall clock's: what nothing has touched for a second
+    /// is taken at once.
+    pub async fn start<L>(config: Arc<Config>, zones: Zones, loader: L, now: Millis) -> Plugins<P>
+    where
+        L: PluginLoader<Plugin = P>,
+    {
+        Plugins::start_at(Pace::default(), Context { config, zones, loader }, now).await
+    }
+
+    async fn start_at<L>(pace: Pace, context: Context<L>, now: Millis) -> Plugins<P>
+    where
+        L: PluginLoader<Plugin = P>,
+    {
+        let (publish, catalog) = watch::channel(Arc::new(Catalog::default()));
+        let mut watch = Watch::new(Arc::new(context), pace, publish);
+        watch.first_scan(now).await;
+        let (stop, stopped) = watch::channel(false);
+        Plugins { catalog, stop, task: tokio::spawn(watch.run(stopped)) }
+    }
+
+    /// The catalog, now and whenever it changes.
+    pub fn catalog(&self) -> watch::Receiver<Arc<Catalog<P>>> {
+        self.catalog.clone()
+    }
+
+    /// Ends following. The catalog stays as it is.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "following the plugin directory ended with a failure");
+        }
+    }
+}
+
+/// Reads the plugin directory once.
+pub async fn scan<L: PluginLoader>(
+    config: Arc<Config>,
+    zones: Zones,
+    loader: L,
+    now: Millis,
+) -> Arc<Catalog<L::Plugin>> {
+    let (publish, catalog) = watch::channel(Arc::new(Catalog::default()));
+    let context = Arc::new(Context { config, zones, loader });
+    Watch::new(context, Pace::default(), publish).first_scan(now).await;
+    Arc::clone(&catalog.borrow())
+}
+
+/// Everything that is wrong, at once: in the configuration, and in the plugin directory it names, of which each file is
+/// read and each plugin validated. Empty when nothing is.
+pub async fn check<L: PluginLoader>(sources: &Sources, zones: Zones, loader: L, now: Millis) -> Problems {
+    let (config, mut problems) = Config::read(sources);
+    problems.append(scan(Arc::new(config), zones, loader, now).await.problems());
+    problems
+}

@@ -1,0 +1,248 @@
+//! Reads a plugin's files and makes of them what can be served. Everything that can be wrong becomes a reason.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use leasehold_lease::id::JobKey;
+use leasehold_lease::schedule::Zones;
+
+use super::beneath::{Denied, Folder};
+use super::catalog::JobSpec;
+use super::look::{PluginId, Seen, Sight};
+use super::{PLUGIN_FILE_MAX, PluginLoader};
+use crate::config::{Config, Place, Problem, Problems, plain};
+use crate::manifest::{self, JobDraft, Payload, RefusedJob};
+
+/// What loading needs, the same for all plugins.
+pub(super) struct Context<L> {
+    pub(super) config: Arc<Config>,
+    pub(super) zones: Zones,
+    pub(super) loader: L,
+}
+
+impl<L> Context<L> {
+    pub(super) fn root(&self) -> &Path {
+        &self.config.host.plugins
+    }
+}
+
+/// A plugin to be loaded as it was seen.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) id: PluginId,
+    pub(super) seen: Seen,
+    /// Only what has changed since it was last read is read again.
+    pub(super) wasm: bool,
+    pub(super) manifest: bool,
+}
+
+/// What became of one part of a plugin.
+#[derive(Debug)]
+pub(super) enum Part<T> {
+    /// It was not read again.
+    Same,
+    Absent,
+    Taken(T),
+    Failed(Problems),
+}
+
+/// The jobs of a plugin, each on its own.
+pub(super) type Jobs = Vec<Result<JobSpec, RefusedJob>>;
+
+/// What became of a request.
+pub(super) struct Outcome<P> {
+    pub(super) id: PluginId,
+    /// None when something changed on the way: then nothing of it is taken.
+    pub(super) result: Option<Loaded<P>>,
+}
+
+pub(super) struct Loaded<P> {
+    /// The version that was read, its payload files included.
+    pub(super) seen: Seen,
+    pub(super) plugin: Part<Arc<P>>,
+    pub(super) jobs: Part<Jobs>,
+}
+
+/// Carries out a request. Whatever the loader does, it comes back with a result.
+pub(super) async fn load<L: PluginLoader>(context: Arc<Context<L>>, request: Request) -> Outcome<L::Plugin> {
+    let (id, seen) = (request.id.clone(), request.seen.clone());
+    let file = id.wasm(context.root());
+    let work = tokio::spawn(attempt(context, request)).await;
+    let result = work.and_then(|result| result).unwrap_or_else(|error| {
+        // H6: a plugin that brings the loader down costs itself, never the host. It is tried again when it changes.
+        let reason = if error.is_panic() { "loading it failed inside the host" } else { "the host is stopping" };
+        Some(Loaded { seen, plugin: failed(&file, reason), jobs: Part::Same })
+    });
+    Outcome { id, result }
+}
+
+async fn attempt<L: PluginLoader>(
+    context: Arc<Context<L>>,
+    request: Request,
+) -> Result<Option<Loaded<L::Plugin>>, tokio::task::JoinError> {
+    let file = request.id.wasm(context.root());
+    let reader = Arc::clone(&context);
+    let Some(read) = tokio::task::spawn_blocking(move || read(&reader, request)).await? else { return Ok(None) };
+    let plugin = match read.wasm {
+        Part::Taken(bytes) => match context.loader.load(&file, bytes).await {
+            Ok(plugin) => Part::Taken(plugin),
+            Err(reason) => failed(&file, reason),
+        },
+        Part::Same => Part::Same,
+        Part::Absent => Part::Absent,
+        Part::Failed(problems) => Part::Failed(problems),
+    };
+    Ok(Some(Loaded { seen: read.seen, plugin, jobs: read.jobs }))
+}
+
+fn failed<T>(file: &Path, reason: impl AsRef<str>) -> Part<T> {
+    Part::Failed(Problem::of(Place::file(file), plain(reason.as_ref())).into())
+}
+
+struct Read {
+    seen: Seen,
+    wasm: Part<Vec<u8>>,
+    jobs: Part<Jobs>,
+}
+
+/// Reads the files. None when one of them is no longer what was seen. Blocks on the disk.
+fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
+    let Request { id, mut seen, wasm, manifest } = request;
+    let root = context.root();
+    let opened = Folder::open(root).map_err(Denied::Io).and_then(|folder| match &id.folder {
+        Some(own) => folder.tenant(own),
+        None => Ok(folder),
+    });
+    // The folder was there when it was looked at: another look will tell.
+    let folder = opened.ok()?;
+    let wasm = match (&seen.wasm, wasm) {
+        (_, false) => Part::Same,
+        (Sight::Absent, true) => Part::Absent,
+        (sight, true) => read_file(&folder, &id.wasm(root), &id.wasm_name(), PLUGIN_FILE_MAX, sight)?,
+    };
+    let jobs = if manifest { read_jobs(context, &id, &folder, &mut seen)? } else { Part::Same };
+    Some(Read { seen, wasm, jobs })
+}
+
+/// None when the file is no longer the one that was seen.
+fn read_file(folder: &Folder, file: &Path, name: &str, max: u64, sight: &Sight) -> Option<Part<Vec<u8>>> {
+    match (sight, folder.read(Path::new(name), max)) {
+        (Sight::File(seen), Ok((bytes, stamp))) => (stamp == *seen).then_some(Part::Taken(bytes)),
+        (_, Err(Denied::Missing | Denied::Changed)) => None,
+        (_, Err(denied)) => Some(failed(file, denied.to_string())),
+        // It could not be opened before and can be now.
+        (Sight::Denied(_) | Sight::Absent, Ok(_)) => None,
+    }
+}
+
+fn read_jobs<L>(context: &Context<L>, id: &PluginId, folder: &Folder, seen: &mut Seen) -> Option<Part<Jobs>> {
+    let root = context.root();
+    let file = id.manifest(root);
+    seen.payloads.clear();
+    if seen.wasm == Sight::Absent {
+        return Some(failed(&file, format!("there is no {} beside the manifest", id.wasm_name())));
+    }
+    if seen.manifest == Sight::Absent {
+        return Some(Part::Taken(vec![Ok(on_demand(context, id))]));
+    }
+    let bytes = match read_file(folder, &file, &id.manifest_name(), manifest::FILE_MAX, &seen.manifest)? {
+        Part::Taken(bytes) => bytes,
+        Part::Failed(problems) => return Some(Part::Failed(problems)),
+        Part::Same | Part::Absent => return None,
+    };
+    let Ok(text) = String::from_utf8(bytes) else { return Some(failed(&file, "the manifest is not UTF-8 text")) };
+    let settings = context.config.tenant(&id.tenant);
+    let drafts = match manifest::read(&file, &text, settings, &context.zones) {
+        Ok(drafts) => drafts,
+        Err(problems) => return Some(Part::Failed(problems)),
+    };
+    let mut payloads = BTreeMap::new();
+    let finish =
+        |draft: Result<JobDraft, RefusedJob>| draft.and_then(|draft| finish(draft, id, root, folder, &mut payloads));
+    let jobs = drafts.into_iter().map(finish).collect();
+    seen.payloads = payloads;
+    Some(Part::Taken(jobs))
+}
+
+/// The job of a plugin without a manifest.
+fn on_demand<L>(context: &Context<L>, id: &PluginId) -> JobSpec {
+    let settings = context.config.tenant(&id.tenant);
+    JobSpec {
+        key: JobKey { tenant: id.tenant.clone(), name: id.name.clone() },
+        plugin_file: id.wasm(context.root()),
+        place: None,
+        schedule: None,
+        policy: settings.policy.clone(),
+        limits: settings.limits.clone(),
+        payload: Arc::from([]),
+    }
+}
+
+/// Reads the payload file, if the job has one, and notes which version was read.
+fn finish(
+    draft: JobDraft,
+    id: &PluginId,
+    root: &Path,
+    folder: &Folder,
+    payloads: &mut BTreeMap<String, Sight>,
+) -> Result<JobSpec, RefusedJob> {
+    let payload = match draft.payload {
+        Payload::Inline(bytes) => bytes,
+        Payload::File { path, place } => {
+            let read = folder.read(Path::new(&path), draft.limits.payload_max);
+            // What could not be read is looked at again, too: it may come or be put right.
+            let sight = match &read {
+                Ok((_, stamp)) => Sight::File(*stamp),
+                Err(_) => Sight::of(folder, Path::new(&path)),
+            };
+            payloads.insert(path.clone(), sight);
+            read.map(|(bytes, _)| bytes).map_err(|denied| {
+                let key = format!("jobs.{}.payload_file", draft.name);
+                let problem = Problem { key, ..Problem::of(place, denied.to_string()) };
+                let problem = Problem { value: Some(crate::config::quoted(&path)), ..problem };
+                RefusedJob { name: Some(draft.name.clone()), problems: problem.into() }
+            })?
+        }
+    };
+    Ok(JobSpec {
+        key: JobKey { tenant: id.tenant.clone(), name: draft.name },
+        plugin_file: id.wasm(root),
+        place: Some(draft.place),
+        schedule: draft.schedule,
+        policy: draft.policy,
+        limits: draft.limits,
+        payload: payload.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Sources;
+
+    #[test]
+    fn a_file_that_is_no_longer_what_was_seen_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let plugins = dir.path().join("plugins");
+        std::fs::create_dir_all(&plugins).unwrap();
+        for (file, text) in [("a.wasm", "code"), ("a.toml", "[[jobs]]\nname = \"j\"\n")] {
+            std::fs::write(plugins.join(file), text).unwrap();
+        }
+        let config = Config::load(&Sources { folder: dir.path().into(), ..Sources::default() }).unwrap();
+        let context = Context { config: Arc::new(config), zones: Zones::bundled(), loader: () };
+        let id = PluginId { tenant: "default".parse().unwrap(), name: "a".parse().unwrap(), folder: None };
+        let folder = Folder::open(&plugins).unwrap();
+        let sight = |name: &str| Sight::of(&folder, Path::new(name));
+        let seen = Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() };
+        let request = || Request { id: id.clone(), seen: seen.clone(), wasm: true, manifest: true };
+        assert!(read(&context, request()).is_some());
+        std::fs::write(plugins.join("a.toml"), "[[jobs]]\nname = \"k\"\n#\n").unwrap();
+        assert!(read(&context, request()).is_none(), "the manifest has changed");
+        assert!(read(&context, Request { manifest: false, ..request() }).is_some());
+        std::fs::write(plugins.join("a.wasm"), "more code").unwrap();
+        assert!(read(&context, Request { manifest: false, ..request() }).is_none(), "the code has changed");
+        std::fs::remove_file(plugins.join("a.wasm")).unwrap();
+        assert!(read(&context, Request { manifest: false, ..request() }).is_none(), "the code is gone");
+    }
+}

@@ -1,0 +1,258 @@
+//! The command line, as people and scripts meet it: the real binary, its output and its exit codes.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The binary in this folder, with nothing of the environment that could be configuration.
+fn leasehold(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command.args(arguments).current_dir(folder).env_clear().stdin(Stdio::null());
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    leasehold(folder, arguments).output().expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn objects(bytes: &[u8]) -> Vec<Value> {
+    let object = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    text(bytes).lines().map(object).collect()
+}
+
+fn empty() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn write(folder: &Path, path: &str, content: &[u8]) {
+    let path = folder.join(path);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, content).expect("a file");
+}
+
+const BAD_JOBS: &str = r#"
+    [[jobs]]
+    name = "unknown-key"
+    shedule = "@daily"
+    [[jobs]]
+    name = "impossible"
+    schedule = "0 0 31 2 *"
+    [[jobs]]
+    name = "zone"
+    schedule = "@daily"
+    timezone = "Europe/Berlyn"
+    [[jobs]]
+    name = "a/b"
+    [[jobs]]
+    name = "a}"
+    [[jobs]]
+    name = "parent"
+    payload_file = "../secret.json"
+    [[jobs]]
+    name = "absolute"
+    payload_file = "/etc/passwd"
+    [[jobs]]
+    name = "linked"
+    payload_file = "link.json"
+"#;
+
+/// A folder in which everything is wrong.
+fn bad_things() -> TempDir {
+    let dir = empty();
+    let folder = dir.path();
+    write(folder, "leasehold.toml", b"[host]\nspeed = 9\n[defaults]\nlease = \"30s\"\nheartbeat = \"20s\"\n");
+    write(folder, "plugins/broken.toml", b"[[jobs]\nname = \n");
+    write(folder, "plugins/broken.wasm", b"");
+    write(folder, "secret.json", b"{\"hunter2\": 1}");
+    std::os::unix::fs::symlink(folder.join("secret.json"), folder.join("plugins/link.json")).expect("a link");
+    write(folder, "plugins/jobs.toml", BAD_JOBS.as_bytes());
+    write(folder, "plugins/jobs.wasm", b"this is text");
+    write(folder, "plugins/truncated.wasm", b"\0asm\x0d\0\x01");
+    // An empty core module, and a component without exports.
+    write(folder, "plugins/module.wasm", b"\0asm\x01\0\0\0");
+    write(folder, "plugins/world.wasm", b"\0asm\x0d\0\x01\0");
+    dir
+}
+
+#[test]
+fn next_tells_slots_at_a_change_of_the_clock_in_utc_and_local() {
+    let folder = empty();
+    let from = "2025-03-08T12:00:00-05:00";
+    let arguments = ["next", "--cron", "30 2 * * *", "--tz", "America/New_York", "--from", from, "-n", "2"];
+    let json = run(folder.path(), &[&arguments[..], &["--json"]].concat());
+    let slots = objects(&json.stdout);
+    assert_eq!(json.status.code(), Some(0), "{}", text(&json.stderr));
+    assert_eq!(slots.len(), 2);
+    assert_eq!(slots[0]["utc"], "2025-03-09T07:00:00.000Z");
+    assert_eq!(slots[0]["local"], "2025-03-09T03:00:00.000-04:00");
+    assert!(slots[0]["notes"][0].as_str().is_some_and(|note| note.contains("does not exist")), "{}", slots[0]);
+    assert_eq!(slots[1]["utc"], "2025-03-10T06:30:00.000Z");
+    assert_eq!(slots[1]["notes"], Value::Array(vec![]));
+
+    let lines = text(&run(folder.path(), &arguments).stdout);
+    let first = "Sun 2025-03-09 03:00:00 -04:00  America/New_York  2025-03-09T07:00:00.000Z  ";
+    assert!(lines.starts_with(first), "{lines}");
+}
+
+#[test]
+fn the_machines_own_zone_has_no_influence() {
+    let folder = empty();
+    let arguments = ["next", "--cron", "0 12 * * *", "--from", "2025-01-01T00:00:00Z", "-n", "1"];
+    let mut command = leasehold(folder.path(), &arguments);
+    let output = command.env("TZ", "America/New_York").output().expect("the binary starts");
+    assert_eq!(text(&output.stdout), "Wed 2025-01-01 12:00:00 +00:00  UTC  2025-01-01T12:00:00.000Z\n");
+}
+
+#[test]
+fn check_says_everything_that_is_wrong_at_once() {
+    let folder = bad_things();
+    let output = run(folder.path(), &["check"]);
+    let told = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{told}{}", text(&output.stderr));
+    for (place, what) in [
+        ("leasehold.toml:2:", "host.speed"),
+        ("leasehold.toml:5:", "20 s"),
+        ("plugins/broken.toml:1:", "not TOML"),
+        ("plugins/broken.wasm:", "empty"),
+        ("plugins/jobs.toml:4:", "shedule"),
+        ("plugins/jobs.toml:7:", "never comes"),
+        ("plugins/jobs.toml:11:", "Europe/Berlin"),
+        ("plugins/jobs.toml:13:", "\"a/b\" is not a name"),
+        ("plugins/jobs.toml:15:", "\"a}\" is not a name"),
+        ("plugins/jobs.toml:18:", "with .. leads out"),
+        ("plugins/jobs.toml:21:", "absolute path"),
+        ("plugins/jobs.toml:", "jobs.linked.payload_file"),
+        ("plugins/jobs.wasm:", "is text"),
+        ("plugins/truncated.wasm:", "truncated"),
+        ("plugins/module.wasm:", "core WebAssembly module"),
+        ("plugins/world.wasm:", "exports no leasehold:job/handler"),
+    ] {
+        let found = told.lines().any(|line| line.contains(place) && line.contains(what));
+        assert!(found, "nothing is said about {place} {what}:\n{told}");
+    }
+    assert!(!told.contains("root:") && !told.contains("hunter2"), "the content of a file is told:\n{told}");
+
+    let json = run(folder.path(), &["check", "--json"]);
+    assert_eq!(json.status.code(), Some(2));
+    let problems = objects(&json.stdout);
+    assert_eq!(problems.len(), told.lines().count());
+    assert!(problems.iter().any(|problem| problem["key"] == "host.speed" && problem["line"] == 2), "{problems:?}");
+}
+
+#[test]
+fn check_says_nothing_when_nothing_is_wrong() {
+    let folder = empty();
+    fs::create_dir(folder.path().join("plugins")).expect("a folder");
+    let output = run(folder.path(), &["check"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()), "{}", text(&output.stderr));
+    assert!(!folder.path().join(".leasehold").exists(), "checking leaves nothing behind");
+}
+
+#[test]
+fn a_wrong_configuration_is_told_whole_and_ends_with_2() {
+    let folder = bad_things();
+    for arguments in [&["serve"][..], &["runs"], &["jobs"], &["show", "x"], &["logs", "x"], &["next", "x"]] {
+        let output = run(folder.path(), arguments);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(told.contains("host.speed") && told.contains("heartbeat"), "{arguments:?}: {told}");
+        assert!(told.lines().all(|line| line.starts_with("leasehold: ")), "{told}");
+    }
+}
+
+#[test]
+fn a_flag_is_stronger_than_the_environment_and_that_than_the_file() {
+    let folder = empty();
+    write(folder.path(), "leasehold.toml", b"[host]\nplugins = \"from-file\"\n");
+    let told = |arguments: &[&str], env: &[(&str, &str)]| {
+        let output = leasehold(folder.path(), arguments).envs(env.iter().copied()).output().expect("the binary starts");
+        assert_eq!(output.status.code(), Some(2));
+        let told = text(&output.stderr);
+        assert!(told.contains("no plugins directory"), "{told}");
+        told
+    };
+    let env = [("LEASEHOLD_HOST__PLUGINS", "from-environment")];
+    assert!(told(&["serve"], &[]).contains("from-file"));
+    assert!(told(&["serve"], &env).contains("from-environment"));
+    assert!(told(&["serve", "--plugins", "from-flag"], &env).contains("from-flag"));
+}
+
+#[test]
+fn reading_makes_no_store() {
+    let folder = empty();
+    fs::create_dir(folder.path().join("plugins")).expect("a folder");
+    for arguments in [&["runs"][..], &["show", "x"], &["logs", "x"]] {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(text(&output.stderr).contains("there is no record yet"), "{}", text(&output.stderr));
+    }
+    let jobs = run(folder.path(), &["jobs"]);
+    assert_eq!((jobs.status.code(), text(&jobs.stdout)), (Some(0), String::new()), "{}", text(&jobs.stderr));
+    assert!(!folder.path().join(".leasehold").exists());
+}
+
+#[test]
+fn jobs_shows_what_is_refused_with_the_reason() {
+    let folder = bad_things();
+    fs::remove_file(folder.path().join("leasehold.toml")).expect("it is there");
+    let output = run(folder.path(), &["jobs", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows = objects(&output.stdout);
+    let impossible = rows.iter().find(|row| row["job"] == "default/impossible").expect("it is told");
+    assert_eq!(impossible["state"], "refused");
+    assert!(impossible["problems"][0].as_str().is_some_and(|text| text.contains("never comes")), "{impossible}");
+}
+
+#[test]
+fn inspect_and_exec_say_why_a_file_is_no_plugin_and_end_with_1() {
+    let folder = bad_things();
+    let inspect = run(folder.path(), &["inspect", "plugins/module.wasm", "--json"]);
+    assert_eq!(inspect.status.code(), Some(1));
+    let found = &objects(&inspect.stdout)[0];
+    assert_eq!((found["plugin"].as_bool(), found["kind"].as_str()), (Some(false), Some("core module")));
+    assert!(found["problem"].as_str().is_some_and(|text| text.contains("wasm32-wasip2")), "{found}");
+
+    let exec = run(folder.path(), &["exec", "plugins/jobs.wasm"]);
+    assert_eq!((exec.status.code(), text(&exec.stdout)), (Some(1), String::new()));
+    let told = text(&exec.stderr);
+    assert!(told.starts_with("leasehold: plugins/jobs.wasm cannot be run: the file is text"), "{told}");
+
+    for arguments in [&["inspect", "missing.wasm"][..], &["exec", "missing.wasm"]] {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("missing.wasm"), "{}", text(&output.stderr));
+    }
+    let payload = run(folder.path(), &["exec", "plugins/jobs.wasm", "--payload", "{"]);
+    assert_eq!(payload.status.code(), Some(2), "{}", text(&payload.stderr));
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly_with_the_usual_code() {
+    let folder = empty();
+    let mut child = leasehold(folder.path(), &["next", "--every", "1s", "-n", "100000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdout = child.stdout.take().expect("piped");
+    stdout.read_exact(&mut [0; 10]).expect("the first slot");
+    drop(stdout);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[test]
+fn results_in_a_pipe_have_no_colour_and_no_titles() {
+    let folder = empty();
+    let output = text(&run(folder.path(), &["next", "--every", "90s", "-n", "2"]).stdout);
+    assert!(!output.contains('\u{1b}') && !output.contains("LOCAL"), "{output:?}");
+    assert_eq!(output.lines().count(), 2);
+}

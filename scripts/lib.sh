@@ -1,0 +1,109 @@
+# Shared by the scripts beside it, which source it; does nothing by itself.
+#
+# Sets ROOT (the repository), CACHE (what we downloaded and unpacked), TARGET (where cargo builds), and offers the
+# functions below. What a script tells a person goes to standard error.
+# shellcheck shell=bash
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/leasehold
+TARGET=${CARGO_TARGET_DIR:-$ROOT/target}
+[[ $TARGET == /* ]] || TARGET=$PWD/$TARGET
+export CARGO_TARGET_DIR=$TARGET
+
+# The least Rust that builds this: `rust-version` in Cargo.toml.
+RUST_VERSION=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
+# The C library for WebAssembly that stands in where rustup's target cannot be had.
+WASI_LIBC=$CACHE/wasi-libc/usr/lib/wasm32-wasip2
+
+say() {
+    echo "$(basename "$0"): $*" >&2
+}
+
+die() {
+    say "$@"
+    exit 1
+}
+
+# usage_error MESSAGE: wrong arguments; the exit code is that of the command line.
+usage_error() {
+    say "$1 (see $0 --help)"
+    exit 2
+}
+
+# show_help: the header of the script that called, without its comment signs.
+show_help() {
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+}
+
+# version_at_least HAVE WANT
+version_at_least() {
+    [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
+}
+
+# packages FOLDER: the names of the folders in it that are Cargo packages.
+packages() {
+    local manifest
+    for manifest in "$1"/*/Cargo.toml; do
+        [[ ! -f $manifest ]] || basename "$(dirname "$manifest")"
+    done
+}
+
+# wasm_way: how plugins are built here.
+#
+# Prints `rustup` (the toolchain has the target), `debian` (the stand-in of setup is complete) or nothing (neither: run
+# setup). LEASEHOLD_WASM_TARGET=rustup|debian asks for one of them, so that both can be tried on one machine.
+wasm_way() {
+    local asked=${LEASEHOLD_WASM_TARGET:-}
+    case $asked in
+        '' | rustup | debian) ;;
+        *) die "LEASEHOLD_WASM_TARGET=$asked: must be rustup or debian" ;;
+    esac
+    if [[ $asked != debian ]] && has_rustup_target; then
+        echo rustup
+    elif [[ $asked != rustup ]] && has_debian_stand_in; then
+        echo debian
+    fi
+}
+
+has_rustup_target() {
+    [[ -d $(rustc --print sysroot)/lib/rustlib/wasm32-wasip2/lib ]]
+}
+
+has_debian_stand_in() {
+    [[ -x /usr/bin/cargo && -d /usr/lib/rustlib/src/rust/library && -f $WASI_LIBC/crt1-reactor.o ]] &&
+        version_at_least "$(/usr/bin/rustc --version | cut -d ' ' -f 2)" "$RUST_VERSION"
+}
+
+# wasm_cargo SUBCOMMAND ARGUMENTS…: cargo for the target wasm32-wasip2, whichever way is there.
+wasm_cargo() {
+    local way
+    way=$(wasm_way)
+    case $way in
+        rustup) cargo "$1" --target wasm32-wasip2 --target-dir "$TARGET/guests/rustup" "${@:2}" ;;
+        debian) debian_cargo "$@" ;;
+        *) die "nothing here builds for wasm32-wasip2; run scripts/setup" ;;
+    esac
+}
+
+# Debian's compiler has no standard library for WebAssembly, so it is built with the plugin. The linker that makes a
+# component at once comes with rustup's toolchain.
+debian_cargo() {
+    local host tools
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    tools=$(rustc --print sysroot)/lib/rustlib/$host/bin
+    [[ -x $tools/wasm-component-ld ]] ||
+        die "$tools/wasm-component-ld is missing, which links plugins; is rustc on the PATH that of rustup?"
+    PATH=/usr/bin:/bin:$tools/gcc-ld \
+        RUSTC=/usr/bin/rustc \
+        RUSTC_BOOTSTRAP=1 \
+        CARGO_TARGET_WASM32_WASIP2_LINKER=$tools/wasm-component-ld \
+        CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS="-C link-self-contained=no -L native=$WASI_LIBC \
+            -C link-arg=$WASI_LIBC/crt1-reactor.o -C link-arg=-lc" \
+        /usr/bin/cargo "$1" -Zbuild-std=std,panic_abort \
+        --target wasm32-wasip2 --target-dir "$TARGET/guests/debian" "${@:2}"
+}
+
+# wasm_output: where wasm_cargo puts plugins of the release profile.
+wasm_output() {
+    echo "$TARGET/guests/$(wasm_way)/wasm32-wasip2/release"
+}

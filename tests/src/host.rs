@@ -1,0 +1,128 @@
+//! A host as a process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use leasehold::clock;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// How long a test waits for something that must come. Far beyond what it takes, for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A running `leasehold serve --json`; killed when dropped.
+#[derive(Debug)]
+pub struct HostProcess {
+    child: Child,
+    lines: Receiver<String>,
+    events: Vec<Value>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl HostProcess {
+    pub(crate) fn start(mut command: Command) -> HostProcess {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("leasehold can be started");
+        let stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let mut stderr = child.stderr.take().expect("it was asked for");
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            // The test has ended when nobody takes the line.
+            stdout.lines().map_while(Result::ok).take_while(|line| send.send(line.clone()).is_ok()).for_each(drop);
+        });
+        let stderr = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            // What was read until it broke off is what there is to show.
+            let _ = stderr.read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        HostProcess { child, lines, events: Vec::new(), stderr: Some(stderr) }
+    }
+
+    /// Waits for an event of this kind of this job, also one that was told before, and answers it.
+    pub fn wait_for(&mut self, kind: &str, job: &str) -> Value {
+        self.wait_until(&format!("{kind} of {job}"), |event| event["event"] == kind && event["job"] == job)
+    }
+
+    /// Waits for an event that fits.
+    pub fn wait_until(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        if let Some(event) = self.events.iter().find(|event| fits(event)) {
+            return event.clone();
+        }
+        let end = clock::mono() + PATIENCE;
+        loop {
+            match self.lines.recv_timeout(end.since(clock::mono())) {
+                Ok(line) => {
+                    let event: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}"));
+                    self.events.push(event.clone());
+                    if fits(&event) {
+                        return event;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.fail(&format!("no {what} in {PATIENCE:?}")),
+                Err(RecvTimeoutError::Disconnected) => self.fail(&format!("it ended without {what}")),
+            }
+        }
+    }
+
+    /// All events so far.
+    pub fn events(&mut self) -> &[Value] {
+        while let Ok(line) = self.lines.try_recv() {
+            self.events.push(serde_json::from_str(&line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}")));
+        }
+        &self.events
+    }
+
+    /// SIGKILL: the host dies on the spot.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it has ended");
+    }
+
+    /// SIGTERM: the host hands over and ends.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the host is there");
+    }
+
+    /// Waits for its end. Answers how it ended and what it told people.
+    pub fn ended(mut self) -> (ExitStatus, String) {
+        let end = clock::mono() + PATIENCE;
+        // Its output ends when it does.
+        loop {
+            match self.lines.recv_timeout(end.since(clock::mono())) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => self.fail(&format!("it did not end in {PATIENCE:?}")),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let status = self.child.wait().expect("it has ended");
+        (status, self.read_stderr())
+    }
+
+    fn fail(&mut self, why: &str) -> ! {
+        // It may have ended already; then there is nothing to kill.
+        let _ = self.child.kill();
+        let events: Vec<String> = self.events.iter().map(ToString::to_string).collect();
+        panic!("{why}\nevents:\n{}\nstderr:\n{}", events.join("\n"), self.read_stderr());
+    }
+
+    fn read_stderr(&mut self) -> String {
+        self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,11 @@
+//! The harness of the tests that run the real binary on real plugins.
+//!
+//! A test works in a [`Workplace`] of its own: a folder with a configuration, a plugin directory and a SQLite store. It
+//! waits for what hosts tell, never for time to pass. `scripts/test` builds what the tests need; to run one alone, run
+//! `scripts/build-plugins` and `cargo build -p leasehold` first.
+
+mod host;
+mod workplace;
+
+pub use host::HostProcess;
+pub use workplace::{Answer, Workplace};

@@ -1,0 +1,116 @@
+//! A folder with everything a host needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::HostProcess;
+
+/// A temporary folder with `leasehold.toml`, `plugins/` and whatever hosts leave there; gone with its owner.
+#[derive(Debug)]
+pub struct Workplace {
+    folder: TempDir,
+}
+
+/// What a command answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its exit code; none when a signal ended it.
+    pub code: Option<i32>,
+    /// Its results.
+    pub stdout: String,
+    /// What it told people.
+    pub stderr: String,
+}
+
+impl Answer {
+    /// Each line of the results as JSON.
+    pub fn lines(&self) -> Vec<Value> {
+        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}\n{self:?}"));
+        self.stdout.lines().map(parse).collect()
+    }
+}
+
+impl Workplace {
+    /// A folder with this configuration.
+    pub fn new(configuration: &str) -> Workplace {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(folder.path().join("plugins")).expect("an empty folder takes a folder");
+        let workplace = Workplace { folder };
+        workplace.write("leasehold.toml", configuration);
+        workplace
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file, and the folders it lies in.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().expect("a name within the folder")).expect("folders can be made");
+        fs::write(path, content).expect("a file can be written");
+    }
+
+    /// Puts a plugin of the examples or of the tests' guests into the plugin directory, whole at once.
+    pub fn install(&self, plugin: &str, to: &str) {
+        let path = self.path().join("plugins").join(to);
+        fs::create_dir_all(path.parent().expect("a name within the folder")).expect("folders can be made");
+        let beside = path.with_extension("tmp");
+        fs::copy(built_plugin(plugin), &beside).expect("a plugin can be copied");
+        fs::rename(&beside, &path).expect("a file can be renamed");
+    }
+
+    /// Starts `leasehold serve` here.
+    pub fn serve(&self) -> HostProcess {
+        HostProcess::start(self.command(&["serve", "--json"]))
+    }
+
+    /// Runs `leasehold` here and waits for its end.
+    pub fn leasehold(&self, arguments: &[&str]) -> Answer {
+        let output = self.command(arguments).output().expect("leasehold can be run");
+        Answer {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// `leasehold show JOB RUN --json`.
+    pub fn show(&self, job: &str, run: &str) -> Value {
+        let answer = self.leasehold(&["show", job, run, "--json"]);
+        assert_eq!(answer.code, Some(0), "{answer:?}");
+        answer.lines().remove(0)
+    }
+
+    /// `leasehold runs --job JOB --json`, newest first.
+    pub fn runs(&self, job: &str) -> Vec<Value> {
+        let answer = self.leasehold(&["runs", "--job", job, "--json"]);
+        assert_eq!(answer.code, Some(0), "{answer:?}");
+        answer.lines()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(arguments).current_dir(self.path()).env("TZ", "Asia/Tokyo").env_remove("RUST_LOG");
+        command
+    }
+}
+
+/// The binary beside this test's own.
+fn binary() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a file");
+    let found = test.ancestors().skip(1).take(3).map(|folder| folder.join("leasehold")).find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("no leasehold beside {}: run cargo build -p leasehold", test.display()))
+}
+
+fn built_plugin(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the repository");
+    let places = [root.join("examples/plugins"), root.join("tests/plugins")];
+    let found = places.iter().map(|place| place.join(format!("{name}.wasm"))).find(|file| file.is_file());
+    found.unwrap_or_else(|| panic!("{name}.wasm is not built: run scripts/build-plugins"))
+}

@@ -1,0 +1,148 @@
+//! A real plugin runs on schedule, from its files to a recorded success, and what happens when the host dies or stops.
+
+use leasehold_tests::Workplace;
+
+/// A lease that a test can wait for.
+const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
+
+fn slots_every(seconds: u32, rest: &str) -> String {
+    format!("[[jobs]]\nname = \"job\"\nevery = \"{seconds}s\"\n{rest}\n")
+}
+
+#[test]
+fn both_examples_run_on_schedule_and_their_outputs_are_kept() {
+    let w = Workplace::new("[defaults]\nmin_interval = \"1s\"\n");
+    w.install("hello", "hello.wasm");
+    w.write("plugins/hello.toml", "[[jobs]]\nname = \"hello\"\nevery = \"2s\"\npayload = { name = \"world\" }\n");
+    w.install("report", "acme/report.wasm");
+    w.write("plugins/acme/report.toml", "[[jobs]]\nname = \"report\"\nevery = \"3s\"\npayload_file = \"access.log\"\n");
+    w.write("plugins/acme/access.log", include_bytes!("../../examples/report/access.log"));
+    let mut host = w.serve();
+    host.wait_for("success", "default/hello");
+    host.wait_for("success", "acme/report");
+    host.terminate();
+    let (status, stderr) = host.ended();
+    assert!(status.success(), "{stderr}");
+
+    let hello = w.show("hello", "latest");
+    assert_eq!(hello["status"], "success");
+    assert_eq!(hello["outcome"]["output"]["text"], "Hello, world!");
+    let report = w.show("acme/report", "latest");
+    assert_eq!(report["status"], "success");
+    assert!(report["outcome"]["output"].is_object(), "{report}");
+    let logs = w.leasehold(&["logs", "hello"]);
+    assert!(logs.stdout.contains("greeting world"), "{logs:?}");
+}
+
+#[test]
+fn a_killed_hosts_run_is_taken_over_as_attempt_2_after_the_lease() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("report", "report.wasm");
+    // The run takes a second or more; its next slot lies far ahead.
+    let log = include_str!("../../examples/report/access.log").replace('"', "\\\"").replace('\n', "\\n");
+    w.write("plugins/payload.json", format!("{{\"log\": \"{log}\", \"pace_ms\": 100}}"));
+    w.write("plugins/report.toml", at_one_moment_in_the_hour("payload_file = \"payload.json\""));
+    let mut host = w.serve();
+    let claimed = host.wait_for("claimed", "default/job");
+    host.kill();
+
+    let mut again = w.serve();
+    again.wait_for("takeover", "default/job");
+    again.wait_for("success", "default/job");
+    let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
+    assert_eq!(run["status"], "success");
+    let ends: Vec<&str> = run["attempts"].as_array().expect("attempts").iter().map(|a| a["end"].as_str().unwrap()).collect();
+    assert_eq!(ends, ["lost", "success"]);
+    assert!(again.events().iter().all(|event| event["event"] != "claimed" || event["attempt"] == 2));
+}
+
+#[test]
+fn a_stopped_host_hands_its_run_over_to_another() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("unruly", "job.wasm");
+    w.write("plugins/job.toml", at_one_moment_in_the_hour("payload = { do = \"wait\", ms = 4000 }"));
+    let mut first = w.serve();
+    let claimed = first.wait_for("claimed", "default/job");
+    let mut second = w.serve();
+    second.wait_for("backup", "default/job");
+    first.terminate();
+    first.wait_for("interrupted", "default/job");
+    let (status, stderr) = first.ended();
+    assert!(status.success(), "{stderr}");
+    second.wait_for("success", "default/job");
+
+    let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
+    assert_eq!(run["hand_overs"], 1);
+    assert_eq!(run["attempts"][0]["end"], "handed-over");
+    assert_eq!(run["attempts"][1]["end"], "success");
+    assert_eq!(run["outcome"]["output"]["reason"], "takeover");
+}
+
+#[test]
+fn a_handler_that_ends_well_after_the_signal_is_a_success() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("unruly", "job.wasm");
+    w.write("plugins/job.toml", at_one_moment_in_the_hour("payload = { do = \"ignore\", ms = 4000 }"));
+    let mut host = w.serve();
+    host.wait_for("claimed", "default/job");
+    host.terminate();
+    // Heartbeats go on until the guest has ended: longer than the lease here.
+    host.wait_for("success", "default/job");
+    assert!(host.ended().0.success());
+}
+
+#[test]
+fn three_hosts_on_one_store_run_each_slot_once() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("hello", "job.wasm");
+    w.write("plugins/job.toml", slots_every(1, "payload = { name = \"world\" }"));
+    let mut hosts = [w.serve(), w.serve(), w.serve()];
+    for slot in 0..8 {
+        let count = move |n: usize| n > slot;
+        let seen = std::cell::Cell::new(0);
+        hosts[0].wait_until("another slot", |event| {
+            seen.set(seen.get() + usize::from(event["event"] == "claimed" || event["event"] == "backup"));
+            count(seen.get())
+        });
+    }
+    for host in &hosts {
+        host.terminate();
+    }
+    hosts.into_iter().for_each(|host| assert!(host.ended().0.success()));
+    let runs = w.runs("job");
+    assert!(runs.len() >= 3, "{runs:?}");
+    for run in runs {
+        assert_eq!(run["status"], "success", "{run}");
+        assert_eq!(run["starts"], 1, "{run}");
+    }
+}
+
+#[test]
+fn a_plugin_that_is_replaced_serves_from_the_next_run_on() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("unruly", "job.wasm");
+    w.write("plugins/job.toml", slots_every(2, "payload = { name = \"world\" }"));
+    let mut host = w.serve();
+    // The unruly guest does not understand a name.
+    let failed = host.wait_for("failed", "default/job");
+    assert!(failed["detail"].as_str().unwrap().starts_with("bad-input"), "{failed}");
+    w.install("hello", "job.wasm");
+    host.wait_for("success", "default/job");
+    w.write("plugins/job.wasm", "this is text");
+    // Broken: the old version stays, and jobs says why.
+    let jobs = loop {
+        let jobs = w.leasehold(&["jobs", "--json"]);
+        if jobs.stdout.contains("job.wasm") {
+            break jobs;
+        }
+    };
+    assert!(jobs.stdout.contains("text"), "{jobs:?}");
+}
+
+/// A job whose one slot an hour is two to four seconds ahead.
+fn at_one_moment_in_the_hour(rest: &str) -> String {
+    let now = leasehold::clock::wall().0 / 1_000;
+    let (minute, second) = (now / 60 % 60, now % 60);
+    let (minute, second) = if second >= 57 { ((minute + 1) % 60, 1) } else { (minute, second + 2) };
+    format!("[[jobs]]\nname = \"job\"\nschedule = \"{second} {minute} * * * *\"\n{rest}\n")
+}
