@@ -68,7 +68,8 @@ impl Printer {
         let run = event.event.run.as_ref().map_or(String::new(), |run| format!("  {run}"));
         let attempt = event.event.attempt.map_or(String::new(), |attempt| format!("  attempt {attempt}"));
         // What a handler said is a stranger's text: nothing of it may steer the terminal or forge a line.
-        let detail = if event.event.detail.is_empty() { String::new() } else { format!("  {}", escape(&event.event.detail)) };
+        let detail =
+            if event.event.detail.is_empty() { String::new() } else { format!("  {}", escape(&event.event.detail)) };
         let job = event.job.to_string();
         format!("{}  {on}{word:<11}{off}  {job:<24}{run}{attempt}{detail}", event.at)
     }

@@ -148,7 +148,8 @@ mod tests {
         assert_eq!(code(ended(retryable(), None)), "c");
         assert_eq!(code(ended(permanent(), None)), "c");
         assert_eq!(code(ended(cancelled(), None)), "cancelled");
-        for kind in [FailureKind::Trap, FailureKind::Stack, FailureKind::Exit, FailureKind::Memory, FailureKind::Start] {
+        for kind in [FailureKind::Trap, FailureKind::Stack, FailureKind::Exit, FailureKind::Memory, FailureKind::Start]
+        {
             assert_eq!(code(ended(broke(kind), None)), kind.as_str());
         }
     }

@@ -29,7 +29,8 @@ pub struct Answer {
 impl Answer {
     /// Each line of the results as JSON.
     pub fn lines(&self) -> Vec<Value> {
-        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}\n{self:?}"));
+        let parse =
+            |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}\n{self:?}"));
         self.stdout.lines().map(parse).collect()
     }
 }

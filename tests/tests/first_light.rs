@@ -39,9 +39,9 @@ fn a_killed_hosts_run_is_taken_over_as_attempt_2_after_the_lease() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("report", "report.wasm");
     // The run takes a second or more; its next slot lies far ahead.
-    let log = include_str!("../../examples/report/access.log").replace('"', "\\\"").replace('\n', "\\n");
-    w.write("plugins/payload.json", format!("{{\"log\": \"{log}\", \"pace_ms\": 100}}"));
-    w.write("plugins/report.toml", at_one_moment_in_the_hour("payload_file = \"payload.json\""));
+    let request = serde_json::json!({ "log": include_str!("../../examples/report/access.log"), "pace_ms": 100 });
+    w.write("plugins/payload.json", request.to_string());
+    w.write("plugins/report.toml", soon_then_rarely("payload_file = \"payload.json\""));
     let mut host = w.serve();
     let claimed = host.wait_for("claimed", "default/job");
     host.kill();
@@ -51,7 +51,8 @@ fn a_killed_hosts_run_is_taken_over_as_attempt_2_after_the_lease() {
     again.wait_for("success", "default/job");
     let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
     assert_eq!(run["status"], "success");
-    let ends: Vec<&str> = run["attempts"].as_array().expect("attempts").iter().map(|a| a["end"].as_str().unwrap()).collect();
+    let ends: Vec<&str> =
+        run["attempts"].as_array().expect("attempts").iter().map(|a| a["end"].as_str().unwrap()).collect();
     assert_eq!(ends, ["lost", "success"]);
     assert!(again.events().iter().all(|event| event["event"] != "claimed" || event["attempt"] == 2));
 }
@@ -60,7 +61,7 @@ fn a_killed_hosts_run_is_taken_over_as_attempt_2_after_the_lease() {
 fn a_stopped_host_hands_its_run_over_to_another() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("unruly", "job.wasm");
-    w.write("plugins/job.toml", at_one_moment_in_the_hour("payload = { do = \"wait\", ms = 4000 }"));
+    w.write("plugins/job.toml", soon_then_rarely("payload = { do = \"wait\", ms = 4000 }"));
     let mut first = w.serve();
     let claimed = first.wait_for("claimed", "default/job");
     let mut second = w.serve();
@@ -82,7 +83,7 @@ fn a_stopped_host_hands_its_run_over_to_another() {
 fn a_handler_that_ends_well_after_the_signal_is_a_success() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("unruly", "job.wasm");
-    w.write("plugins/job.toml", at_one_moment_in_the_hour("payload = { do = \"ignore\", ms = 4000 }"));
+    w.write("plugins/job.toml", soon_then_rarely("payload = { do = \"ignore\", ms = 4000 }"));
     let mut host = w.serve();
     host.wait_for("claimed", "default/job");
     host.terminate();
@@ -139,10 +140,11 @@ fn a_plugin_that_is_replaced_serves_from_the_next_run_on() {
     assert!(jobs.stdout.contains("text"), "{jobs:?}");
 }
 
-/// A job whose one slot an hour is two to four seconds ahead.
-fn at_one_moment_in_the_hour(rest: &str) -> String {
+/// A job whose first slot is some seconds ahead and whose next ones are more than half a minute apart: the interval is
+/// chosen for that.
+fn soon_then_rarely(rest: &str) -> String {
     let now = leasehold::clock::wall().0 / 1_000;
-    let (minute, second) = (now / 60 % 60, now % 60);
-    let (minute, second) = if second >= 57 { ((minute + 1) % 60, 1) } else { (minute, second + 2) };
-    format!("[[jobs]]\nname = \"job\"\nschedule = \"{second} {minute} * * * *\"\n{rest}\n")
+    let wait = |period: &i64| period - now % period;
+    let period = (36..=120).filter(|period| wait(period) >= 6).min_by_key(wait).expect("some period fits");
+    slots_every(u32::try_from(period).expect("a small number"), rest)
 }

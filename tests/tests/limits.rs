@@ -37,7 +37,8 @@ fn every_way_to_fail_has_its_own_word_and_no_heartbeat_is_missed() {
     // It prints until its time is up; the log is cut, the run is well.
     host.wait_for("success", "default/flood");
     host.wait_for("success", "default/hello");
-    let missed = |event: &&serde_json::Value| matches!(event["event"].as_str(), Some("uncertain" | "lost" | "takeover"));
+    let missed =
+        |event: &&serde_json::Value| matches!(event["event"].as_str(), Some("uncertain" | "lost" | "takeover"));
     assert_eq!(host.events().iter().filter(missed).count(), 0);
     host.terminate();
     assert!(host.ended().0.success());

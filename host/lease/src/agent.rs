@@ -12,7 +12,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::id::{Attempt, RunId, Token};
@@ -25,6 +25,9 @@ pub use io::{Chance, Command, Event, EventKind, Input, Now, Offer, Seen, Start, 
 
 /// No wait is longer, so that a clock that was set or a machine that slept is noticed.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Runs that ended here and are remembered: far more than end within one call to the store.
+const ENDED_KEPT: usize = 64;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -46,6 +49,8 @@ pub struct Agent {
     /// A claim was given up because the store did not answer: look for a slot to catch up when it does.
     store_failed: bool,
     stopping: bool,
+    /// The last runs that ended here, and by which attempt: what the store showed of them before is outdated.
+    ended: VecDeque<(RunId, Attempt)>,
     parts: BTreeMap<RunId, Part>,
     /// Wins that came too late to be used, until their release is answered.
     strays: Vec<Stray>,
@@ -119,7 +124,9 @@ struct Closing {
 enum Close {
     Finish(Outcome),
     /// Handed over; with `shun`, this host leaves the run alone for a lease.
-    Release { shun: bool },
+    Release {
+        shun: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -202,7 +209,9 @@ impl Agent {
             Input::CheckUnanswered(run) => self.check_unanswered(t, &run),
             Input::StoreUp => self.store_up(t),
             Input::Confirmed(run, token) => self.confirmed(t, &run, token),
-            Input::StartFailed { run, token, for_want, failure } => self.start_failed(t, &run, token, for_want, failure),
+            Input::StartFailed { run, token, for_want, failure } => {
+                self.start_failed(t, &run, token, for_want, failure)
+            }
             Input::Ended { run, token, verdict, usage } => self.ended(t, &run, token, verdict, usage),
             Input::Lost(run, token) => self.lost(t, &run, token),
             Input::Uncertain(run, token) => self.uncertain(t, &run, token),
@@ -267,7 +276,10 @@ impl Agent {
                 | State::Running { .. }
                 | State::Waiting { .. }
         );
-        let part = self.parts.entry(run.clone()).or_insert(Part { place: Place::None, state: State::Shunned { until: t.now.mono } });
+        let part = self
+            .parts
+            .entry(run.clone())
+            .or_insert(Part { place: Place::None, state: State::Shunned { until: t.now.mono } });
         part.state = state;
         if !needs_place && part.place != Place::None {
             part.place = Place::None;

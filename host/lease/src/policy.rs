@@ -158,7 +158,11 @@ impl Policy {
         refuse(
             self.jitter >= self.max_late && !self.jitter.is_zero(),
             "jitter",
-            format!("{} must be under max_late ({}), or a slot may be late by chance", show(self.jitter), show(self.max_late)),
+            format!(
+                "{} must be under max_late ({}), or a slot may be late by chance",
+                show(self.jitter),
+                show(self.max_late)
+            ),
         );
         if let Some(interval) = interval {
             refuse(

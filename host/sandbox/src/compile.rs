@@ -3,6 +3,7 @@
 //! What goes in has passed the structural scan; what comes out is an artifact for the cache. Nothing else of the sandbox is
 //! touched here, so that the work can move into a process of its own.
 
+use wasmparser::Validator;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -16,26 +17,29 @@ pub(crate) struct Artifact(pub(crate) Vec<u8>);
 ///
 /// # Errors
 ///
-/// [`Refusal::Invalid`] or [`Refusal::Compile`], with the compiler's words.
+/// [`Refusal::Invalid`] or [`Refusal::Compile`], in the validator's and the compiler's words.
 pub(crate) fn compile(engine: &Engine, component: &[u8]) -> Result<Artifact, Refusal> {
-    engine.precompile_component(component).map(Artifact).map_err(|error| refusal(&error))
+    validate(engine, component)?;
+    engine.precompile_component(component).map(Artifact).map_err(|error| not_compiled(&error))
 }
 
 /// Like [`compile`], but for use at once, where there is nowhere to keep the artifact.
 pub(crate) fn compile_in_memory(engine: &Engine, component: &[u8]) -> Result<Component, Refusal> {
-    Component::from_binary(engine, component).map_err(|error| refusal(&error))
+    validate(engine, component)?;
+    Component::from_binary(engine, component).map_err(|error| not_compiled(&error))
 }
 
-fn refusal(error: &wasmtime::Error) -> Refusal {
-    let detail = text::bound(&text::escape(&format!("{error:#}")), 2 * 1024);
-    // wasmtime reports validation with wasmparser's own error at the root.
-    if error.downcast_ref::<wasmparser::BinaryReaderError>().is_some() || error.chain().any(is_validation) {
-        Refusal::Invalid { detail }
-    } else {
-        Refusal::Compile { detail }
+/// The compiler validates as well, but mixed with its own work: what is wrong with the file is told apart here.
+fn validate(engine: &Engine, component: &[u8]) -> Result<(), Refusal> {
+    let features = engine.get_wasm_features();
+    match Validator::new_with_features(features).validate_all(component) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal::Invalid { detail: text::bound(&text::escape(&error.to_string()), MAX_DETAIL) }),
     }
 }
 
-fn is_validation(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.is::<wasmparser::BinaryReaderError>()
+const MAX_DETAIL: usize = 2 * 1024;
+
+fn not_compiled(error: &wasmtime::Error) -> Refusal {
+    Refusal::Compile { detail: text::bound(&text::escape(&format!("{error:#}")), MAX_DETAIL) }
 }

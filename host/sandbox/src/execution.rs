@@ -166,7 +166,8 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
         return (FailureKind::NoResources, message);
     }
     match stage {
-        Stage::Returned if message.contains("fuel allocated for hostcalls") => {
+        // Without frames nothing of the guest was running: it is the result that was too much to be copied.
+        Stage::Running if !error.is::<WasmBacktrace>() && message.contains("fuel allocated for hostcalls") => {
             let limit = attempt.limits.output;
             (FailureKind::OutputTooLarge, format!("the result is far larger than the {limit} bytes allowed"))
         }

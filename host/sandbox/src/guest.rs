@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::task;
-use wasmtime::component::ResourceTable;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{InstancePre, ResourceTable};
 use wasmtime::{CallHook, Engine, PoolConcurrencyLimitError, Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::attempt::Attempt;
 use crate::imports::bindings::leasehold::job::types;
 use crate::imports::wasi;
+use crate::inspect::HANDLER_INTERFACE;
 use crate::invocation::RunFacts;
 use crate::limits::MemoryMeter;
 use crate::plugin::Plugin;
@@ -29,12 +30,31 @@ pub(crate) struct Guest {
     wasi: WasiCtx,
     table: ResourceTable,
     meter: MemoryMeter,
-    /// True from the moment the handler's code has returned until other code of the guest runs.
-    returned: bool,
+    /// The host was called after the lease was lost.
+    entered_lost: bool,
+}
+
+impl Guest {
+    /// Every host function comes through here before it does anything.
+    pub(crate) fn entered(&mut self) -> &mut Guest {
+        self.attempt.count_host_call();
+        self.entered_lost |= self.attempt.signal.is_lost();
+        self
+    }
+
+    /// For host functions with an effect: those without one may run, but their answers never reach the guest.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseLost`].
+    pub(crate) fn ensure_held(&self) -> Result<(), LeaseLost> {
+        if self.entered_lost { Err(LeaseLost) } else { Ok(()) }
+    }
 }
 
 impl WasiView for Guest {
     fn ctx(&mut self) -> WasiCtxView<'_> {
+        self.entered();
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
     }
 }
@@ -51,10 +71,8 @@ pub(crate) struct Call {
 pub(crate) enum Stage {
     /// It was not started: what went wrong happened while its instance was made.
     Start,
-    /// Its handler ran.
+    /// Its handler ran, or had returned what went wrong.
     Running,
-    /// Its handler had returned: what went wrong lies in the result.
-    Returned,
 }
 
 /// What became of the call.
@@ -94,8 +112,27 @@ async fn run(engine: &Engine, attempt: Arc<Attempt>, call: Call) -> Called {
     };
     match job.leasehold_job_handler().call_handle(&mut store, &run, &call.input).await {
         Ok(result) => Called::Returned(result),
-        Err(error) if store.data().returned => Called::Failed(Stage::Returned, error),
         Err(error) => Called::Failed(Stage::Running, error),
+    }
+}
+
+/// Compares the handler's type with the contract's, so that a plugin that cannot be called is refused when it is loaded.
+///
+/// # Errors
+///
+/// What differs.
+pub(crate) fn handler_fits(pre: &InstancePre<Guest>) -> wasmtime::Result<()> {
+    type Params<'a> = (&'a types::RunInfo, &'a [u8]);
+    type Results = (Result<Vec<u8>, types::HandlerError>,);
+    let component = pre.component();
+    let handle = component
+        .get_export_index(None, HANDLER_INTERFACE)
+        .and_then(|handler| component.get_export(Some(&handler), "handle"));
+    match handle {
+        Some((ComponentItem::ComponentFunc(handle), _)) => {
+            handle.typecheck::<Params<'_>, Results>(&pre.instance_type()).map_err(|error| error.context("handle"))
+        }
+        _ => Err(wasmtime::format_err!("{HANDLER_INTERFACE} has no function `handle`")),
     }
 }
 
@@ -113,7 +150,7 @@ fn store(engine: &Engine, attempt: Arc<Attempt>, run_id: String, idempotency_sec
         meter: MemoryMeter::new(attempt.clone(), attempt.limits.memory),
         run_id,
         idempotency_secret,
-        returned: false,
+        entered_lost: false,
         attempt,
     };
     let fuel = guest.attempt.limits.hostcall_fuel();
@@ -128,35 +165,31 @@ fn store(engine: &Engine, attempt: Arc<Attempt>, run_id: String, idempotency_sec
         if signal.is_forced() {
             return Ok(UpdateDeadline::Interrupt);
         }
-        // Back to the scheduler, so that the thread's other guests and its timers have their turn.
-        Ok(UpdateDeadline::YieldCustom(1, Box::pin(task::yield_now())))
+        // Back to the end of the scheduler's queue. A yield of tokio's own (`yield_now`) is woken by the thread's next look at
+        // its timers and then goes first: the same guest would run for ever while others wait.
+        Ok(UpdateDeadline::Yield(1))
     });
     store
 }
 
-/// Runs whenever execution passes between host and guest.
+/// Runs whenever execution passes between host and guest. That includes what compiled code asks of wasmtime itself, growing a
+/// memory or the tick's yield, so that host calls are known by [`Guest::entered`] only.
 fn on_boundary(mut store: StoreContextMut<'_, Guest>, transition: CallHook) -> wasmtime::Result<()> {
+    let limits = store.data().attempt.limits;
     match transition {
-        CallHook::CallingHost => {
-            let attempt = &store.data().attempt;
-            attempt.count_host_call();
-            // H2: after a loss every further host call fails; calls that wait already are woken by the signal.
-            if attempt.signal.is_lost() {
-                return Err(LeaseLost.into());
-            }
-        }
+        CallHook::CallingHost => {}
         CallHook::ReturningFromWasm => {
             // What is lifted next is the handler's result, which has a limit of its own.
-            let fuel = store.data().attempt.limits.result_fuel();
-            store.data_mut().returned = true;
-            store.set_hostcall_fuel(fuel);
+            store.set_hostcall_fuel(limits.result_fuel());
         }
-        CallHook::CallingWasm => {
-            let fuel = store.data().attempt.limits.hostcall_fuel();
-            store.data_mut().returned = false;
-            store.set_hostcall_fuel(fuel);
+        CallHook::CallingWasm | CallHook::ReturningFromHost => {
+            // H2: after a loss every further host call fails. One that was waiting already is woken by the signal and may
+            // return: the guest still has its grace, but nothing it asks for is done.
+            if store.data().entered_lost {
+                return Err(LeaseLost.into());
+            }
+            store.set_hostcall_fuel(limits.hostcall_fuel());
         }
-        CallHook::ReturningFromHost => {}
     }
     Ok(())
 }

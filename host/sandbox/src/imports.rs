@@ -16,7 +16,7 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     // All of WASI is linked and denied when called: several languages import it whether or not they use it.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    bindings::Job::add_to_linker::<_, HasSelf<_>>(&mut linker, |guest| guest)?;
+    bindings::Job::add_to_linker::<_, HasSelf<_>>(&mut linker, Guest::entered)?;
     Ok(linker)
 }
 

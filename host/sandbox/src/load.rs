@@ -8,7 +8,7 @@ use wasmtime::component::{Component, Linker};
 
 use crate::cache::CodeCache;
 use crate::compile;
-use crate::guest::Guest;
+use crate::guest::{self, Guest};
 use crate::imports::bindings::JobPre;
 use crate::inspect::inspect;
 use crate::invocation::MonotonicClock;
@@ -68,7 +68,9 @@ impl Loader {
             .linker
             .instantiate_pre(component)
             .map_err(|error| Refusal::ImportMismatch { detail: detail(error) })?;
-        JobPre::new(pre).map_err(|error| Refusal::WrongType { detail: detail(error) })
+        guest::handler_fits(&pre)
+            .and_then(|()| JobPre::new(pre))
+            .map_err(|error| Refusal::WrongType { detail: detail(error) })
     }
 }
 

@@ -69,7 +69,7 @@ async fn an_endless_loop_ends_at_its_timeout() {
     assert_eq!(failure.kind, FailureKind::Timeout, "{failure}");
     assert_eq!(ended.stop, Some(StopReason::Deadline));
     assert!(!failure.backtrace.is_empty(), "a running guest is interrupted where it is");
-    assert!(ended.usage.wall >= millis(300) && ended.usage.cpu > millis(100), "{:?}", ended.usage);
+    assert!(ended.usage.wall >= millis(300) && ended.usage.cpu > millis(1), "{:?}", ended.usage);
 }
 
 #[tokio::test]

@@ -104,6 +104,24 @@ async fn a_sleeping_guest_wakes_when_the_lease_is_lost_and_cannot_call_again() {
 }
 
 #[tokio::test]
+async fn a_guest_that_only_computes_keeps_its_grace_after_a_loss() {
+    let sandbox = sandbox();
+    // Growing a memory and many ticks pass through the host as well, but they are not calls of the guest's.
+    let body = "(drop (call $sleep (i64.const 3600000))) (drop (memory.grow (i32.const 1)))
+        (local.set $i (i32.const 100000000))
+        (loop $more (br_if $more (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))";
+    let execution = start(&sandbox, guest(SLEEP, body)).await;
+    let calls = execution.signal();
+    calls.stop(StopReason::Lost);
+    let ended = execution.await;
+    // Whether the sleep began before the loss is a race; either way only the guest's own calls fail.
+    match ended.usage.host_calls {
+        1 if matches!(ended.end, leasehold_sandbox::GuestEnd::Output(_)) => assert_eq!(output(&ended), b"done"),
+        _ => assert_eq!(failure(&ended).kind, FailureKind::Lost, "{}", failure(&ended)),
+    }
+}
+
+#[tokio::test]
 async fn dropping_an_execution_ends_its_guest() {
     let settings = leasehold_sandbox::SandboxSettings { guest_threads: 1, ..settings() };
     let sandbox = leasehold_sandbox::Sandbox::new(settings).expect("a sandbox");

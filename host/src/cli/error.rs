@@ -82,7 +82,8 @@ pub(super) enum CliError {
     },
     /// A store that is inside another process.
     #[error(
-        "the store memory: lives inside one host and cannot be read from here; set url under [store] to a sqlite:// address"
+        "the store memory: lives inside one host and cannot be read from here; set url under [store] to a sqlite:// \
+         address"
     )]
     MemoryStore,
     /// The store did not answer.
@@ -124,7 +125,8 @@ pub(super) enum CliError {
     #[error("the schedule has no further slot")]
     NoSlot,
     /// A run that is not there.
-    #[error("there is no run {run}; it never started or its record was pruned; `leasehold runs --job {}` lists those kept", run.job)]
+    #[error("there is no run {run}; it never started or its record was pruned; `leasehold runs --job {}` lists those \
+         kept", run.job)]
     NoRun {
         /// Which.
         run: RunKey,

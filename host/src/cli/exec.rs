@@ -138,10 +138,7 @@ impl Exec {
         }
         match end {
             End::Success(output) => print_output(&output, out).map(|()| Exit::Success),
-            End::Failed(failure) => {
-                let shown = self.log_level <= LogLevel::Warn;
-                Err(CliError::Handler(failure_text(&self.file, &failure, shown)))
-            }
+            End::Failed(failure) => Err(CliError::Handler(failure_text(&self.file, &failure))),
             End::Interrupted => {
                 Err(CliError::Handler(format!("{} was interrupted", plain(&self.file.to_string_lossy()))))
             }
@@ -253,11 +250,10 @@ fn print_output(output: &[u8], out: &mut Output) -> Result<(), CliError> {
     }
 }
 
-/// `stderr_shown`: what the handler wrote to its standard error has been shown as it came.
-fn failure_text(file: &Path, failure: &Failure, stderr_shown: bool) -> String {
+fn failure_text(file: &Path, failure: &Failure) -> String {
     let file = plain(&file.to_string_lossy());
     let mut text = format!("{file} failed: {}: {}", plain(&failure.code), plain(&failure.message));
-    for (key, value) in failure.details.iter().filter(|(key, _)| !(stderr_shown && key == "stderr")) {
+    for (key, value) in &failure.details {
         text.push_str(&format!("\n  {}\n{}", plain(key), block(value, "    ").trim_end_matches('\n')));
     }
     text
@@ -330,9 +326,9 @@ mod tests {
     #[test]
     fn a_failure_is_told_without_steering_the_terminal() {
         let text = "a\u{1b}[2J\nb";
-        let details = ["stderr", "backtrace"].map(|key| (key.to_owned(), text.to_owned())).to_vec();
+        let details = vec![("backtrace".to_owned(), text.to_owned())];
         let failure = Failure { code: "trap".into(), message: text.into(), details, retryable: false };
-        let told = failure_text(Path::new("x.wasm"), &failure, true);
+        let told = failure_text(Path::new("x.wasm"), &failure);
         assert_eq!(told, "x.wasm failed: trap: a\\u{1b}[2J\\nb\n  backtrace\n    a\\u{1b}[2J\n    b");
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Next {
     #[arg(long = "tz", value_name = "ZONE", requires = "cron", conflicts_with_all = ["job", "every"])]
     zone: Option<String>,
     /// How many
-    #[arg(short = 'n', long = "count", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(short = 'n', long = "count", default_value_t = 10, value_parser = value::count)]
     count: u32,
     /// Those later than this time (RFC 3339) [default: now]
     #[arg(long, value_name = "TIME", value_parser = value::instant)]

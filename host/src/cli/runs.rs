@@ -28,7 +28,7 @@ pub(super) struct Runs {
     #[arg(long, value_name = "TIME|DURATION", value_parser = value::since)]
     since: Option<Since>,
     /// At most so many
-    #[arg(short = 'n', long = "limit", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(short = 'n', long = "limit", default_value_t = 20, value_parser = value::count)]
     limit: u32,
 }
 

@@ -102,7 +102,7 @@ impl Serving {
                 ended = self.host.ended() => break ended,
                 signal = signals.next() => {
                     if asked {
-                        tracing::warn!("{signal} again: ending at once; what runs is taken over when its leases run out");
+                        tracing::warn!("{signal} again: ending at once; others take over when the leases run out");
                         at_once = true;
                         self.host.end_now().await;
                     } else {

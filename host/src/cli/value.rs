@@ -44,6 +44,12 @@ pub(super) fn instant(text: &str) -> Result<Millis, String> {
     Ok(Millis(found.as_millisecond()))
 }
 
+/// How many, from 1 to a hundred thousand.
+pub(super) fn count(text: &str) -> Result<u32, String> {
+    let found = text.parse().ok().filter(|n| (1..=100_000).contains(n));
+    found.ok_or_else(|| "write a whole number from 1 to 100000".to_owned())
+}
+
 /// From when on: an instant, or so long ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {

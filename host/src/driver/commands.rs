@@ -47,7 +47,13 @@ impl Driver {
             Command::Release { run, token, usage } => {
                 let release = Release { run: run.clone(), token, usage };
                 let (store, key) = (self.parts.store.clone(), job.clone());
-                self.send_close("handing a run over", job, run, token, async move { store.release(&key, &release).await });
+                self.send_close(
+                    "handing a run over",
+                    job,
+                    run,
+                    token,
+                    async move { store.release(&key, &release).await },
+                );
             }
             Command::Drop(_, token) => {
                 self.heart.drop_hold(token);

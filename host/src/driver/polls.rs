@@ -115,7 +115,8 @@ impl Driver {
     pub(super) fn poll(&mut self) {
         let jobs: Vec<JobKey> =
             self.jobs.iter().filter(|(_, entry)| !entry.serving.is_empty()).map(|(job, _)| job.clone()).collect();
-        let heartbeat = self.jobs.values().filter_map(|entry| entry.serving.back()).map(|o| o.spec.policy.heartbeat).min();
+        let heartbeat =
+            self.jobs.values().filter_map(|entry| entry.serving.back()).map(|o| o.spec.policy.heartbeat).min();
         let heartbeat = heartbeat.unwrap_or(Duration::from_secs(5));
         self.next_poll = clock::mono() + heartbeat + self.dice.up_to(heartbeat);
         if jobs.is_empty() {
@@ -139,7 +140,9 @@ impl Driver {
                     }
                 }
             },
-            |views, now| views.into_iter().map(|view| seen(view.key.clone(), Some(view), now)).chain([News::Polled]).collect(),
+            |views, now| {
+                views.into_iter().map(|view| seen(view.key.clone(), Some(view), now)).chain([News::Polled]).collect()
+            },
             || vec![News::Polled],
         );
     }
@@ -158,7 +161,9 @@ impl Driver {
             deadline,
             async move { store.check(&runs).await.map(|checked| (checked.now, checked.answer)) },
             move |views, now| asked.into_iter().zip(views).map(|(key, view)| seen(key, view, now)).collect(),
-            move || again.iter().map(|key| News::Input(key.job.clone(), Input::CheckUnanswered(key.run.clone()))).collect(),
+            move || {
+                again.iter().map(|key| News::Input(key.job.clone(), Input::CheckUnanswered(key.run.clone()))).collect()
+            },
         );
     }
 

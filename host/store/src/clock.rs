@@ -13,7 +13,10 @@ pub fn machine() -> Clock {
     Arc::new(wall)
 }
 
-#[allow(clippy::disallowed_methods, reason = "a store in this process decides by the machine's clock; this is its door")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a store in this process decides by the machine's clock; this is its door"
+)]
 fn wall() -> Millis {
     let ms = |d: std::time::Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
     match SystemTime::now().duration_since(UNIX_EPOCH) {

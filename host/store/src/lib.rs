@@ -12,5 +12,6 @@ pub mod sqlite;
 mod store;
 
 pub use store::{
-    AnnounceAnswer, Checked, HistoryQuery, Identity, JobView, LeaseStore, LogEntry, LogLevel, LogLine, RunView, StoreError,
+    AnnounceAnswer, Checked, HistoryQuery, Identity, JobView, LeaseStore, LogEntry, LogLevel, LogLine, RunView,
+    StoreError,
 };

@@ -17,7 +17,9 @@ use leasehold_lease::run::{Job, Run};
 use leasehold_lease::time::Millis;
 
 use crate::clock::{self, Clock};
-use crate::store::{AnnounceAnswer, Checked, HistoryQuery, Identity, JobView, LeaseStore, LogEntry, LogLine, RunView, StoreError};
+use crate::store::{
+    AnnounceAnswer, Checked, HistoryQuery, Identity, JobView, LeaseStore, LogEntry, LogLine, RunView, StoreError,
+};
 
 /// A store in memory.
 pub struct MemoryStore {
@@ -127,16 +129,18 @@ impl LeaseStore for MemoryStore {
     ) -> Result<Checked<Vec<RunView>>, StoreError> {
         let wanted: BTreeSet<&JobKey> = jobs.iter().collect();
         let (jobs, now) = self.at();
-        let runs = all_runs(&jobs).filter(|view| wanted.contains(&view.key.job) && !view.run.status.is_final());
-        let answer = runs.filter(|view| after.is_none_or(|after| view.key > *after)).take(limit).collect();
+        let known = wanted.into_iter().filter_map(|key| jobs.get_key_value(key));
+        let open = runs(known).filter(|found| !found.run.status.is_final());
+        let behind = |found: &Found<'_>| after.is_none_or(|a| (found.key, found.id) > (&a.job, &a.run));
+        let answer = open.filter(behind).take(limit).map(Found::view).collect();
         Ok(Checked { now, answer })
     }
 
     async fn check(&self, runs: &[RunKey]) -> Result<Checked<Vec<Option<RunView>>>, StoreError> {
         let (jobs, now) = self.at();
         let find = |key: &RunKey| {
-            let record = jobs.get(&key.job)?;
-            Some(view(&key.job, &record.job, &key.run, record.job.runs.get(&key.run)?))
+            let job = &jobs.get(&key.job)?.job;
+            Some(Found { key: &key.job, job, id: &key.run, run: job.runs.get(&key.run)? }.view())
         };
         let answer = runs.iter().map(find).collect();
         Ok(Checked { now, answer })
@@ -144,9 +148,14 @@ impl LeaseStore for MemoryStore {
 
     async fn history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError> {
         let (jobs, now) = self.at();
-        let mut answer: Vec<RunView> = all_runs(&jobs).filter(|view| asked_for(query, view)).collect();
-        answer.sort_by(newest_first);
-        answer.truncate(query.limit);
+        let asked = |found: &Found<'_>| {
+            query.status.is_none_or(|status| found.run.status == status)
+                && query.since.is_none_or(|since| found.run.due >= since)
+        };
+        let known = jobs.iter().filter(|(key, _)| query.job.as_ref().is_none_or(|job| *key == job));
+        let mut found: Vec<Found<'_>> = runs(known).filter(asked).collect();
+        found.sort_by_key(|found| (Reverse(found.run.due), found.key, found.id));
+        let answer = found.into_iter().take(query.limit).map(Found::view).collect();
         Ok(Checked { now, answer })
     }
 
@@ -221,18 +230,29 @@ pub(crate) fn accepted(answer: WriteAnswer) -> Accepted {
     }
 }
 
-/// All runs, ordered by key.
-fn all_runs(jobs: &BTreeMap<JobKey, Record>) -> impl Iterator<Item = RunView> {
-    jobs.iter().flat_map(|(key, record)| record.job.runs.iter().map(move |(id, run)| view(key, &record.job, id, run)))
+/// A run where it lies.
+struct Found<'a> {
+    key: &'a JobKey,
+    job: &'a Job,
+    id: &'a RunId,
+    run: &'a Run,
 }
 
-fn view(key: &JobKey, job: &Job, id: &RunId, run: &Run) -> RunView {
-    RunView {
-        key: RunKey { job: key.clone(), run: id.clone() },
-        run: run.clone(),
-        newest_started: job.newest_started,
-        newest_skipped: job.newest_skipped,
+impl Found<'_> {
+    fn view(self) -> RunView {
+        RunView {
+            key: RunKey { job: self.key.clone(), run: self.id.clone() },
+            run: self.run.clone(),
+            newest_started: self.job.newest_started,
+            newest_skipped: self.job.newest_skipped,
+        }
     }
+}
+
+/// The runs of these jobs, in the order of the jobs and of their keys.
+fn runs<'a>(jobs: impl Iterator<Item = (&'a JobKey, &'a Record)>) -> impl Iterator<Item = Found<'a>> {
+    let of = |key, job: &'a Job| job.runs.iter().map(move |(id, run)| Found { key, job, id, run });
+    jobs.flat_map(move |(key, record)| of(key, &record.job))
 }
 
 fn job_view(key: &JobKey, job: &Job) -> JobView {
@@ -245,18 +265,8 @@ fn job_view(key: &JobKey, job: &Job) -> JobView {
         since: job.since,
         last_offered: job.last_offered,
         unfinished: job.runs.values().filter(|run| !run.status.is_final()).count() as u64,
-        last: last.map(|(id, run)| view(key, job, id, run)),
+        last: last.map(|(id, run)| Found { key, job, id, run }.view()),
     }
-}
-
-fn asked_for(query: &HistoryQuery, view: &RunView) -> bool {
-    query.job.as_ref().is_none_or(|job| view.key.job == *job)
-        && query.status.is_none_or(|status| view.run.status == status)
-        && query.since.is_none_or(|since| view.run.due >= since)
-}
-
-fn newest_first(a: &RunView, b: &RunView) -> std::cmp::Ordering {
-    (Reverse(a.run.due), &a.key).cmp(&(Reverse(b.run.due), &b.key))
 }
 
 #[cfg(test)]

@@ -40,7 +40,9 @@ use self::load::Need;
 use self::worker::{Access, Worker};
 use crate::clock::{self, Clock};
 use crate::memory::accepted;
-use crate::store::{AnnounceAnswer, Checked, HistoryQuery, Identity, JobView, LeaseStore, LogEntry, LogLine, RunView, StoreError};
+use crate::store::{
+    AnnounceAnswer, Checked, HistoryQuery, Identity, JobView, LeaseStore, LogEntry, LogLine, RunView, StoreError,
+};
 
 /// A store in one SQLite file. Dropping it serves the calls that have arrived, and closes the file.
 pub struct SqliteStore {
@@ -96,9 +98,8 @@ impl LeaseStore for SqliteStore {
 
     async fn claim(&self, job: &JobKey, claim: &Claim) -> Result<Stamped<ClaimAnswer>, StoreError> {
         let (key, claim) = (job.clone(), claim.clone());
-        let work = move |db: &Connection, now| {
-            on(db, &key, &Need::Claim(&claim.run), |job| rules::claim(job, now, &claim))
-        };
+        let work =
+            move |db: &Connection, now| on(db, &key, &Need::Claim(&claim.run), |job| rules::claim(job, now, &claim));
         self.changes.call("claiming a run", work).await
     }
 
@@ -115,9 +116,8 @@ impl LeaseStore for SqliteStore {
 
     async fn finish(&self, job: &JobKey, finish: &Finish) -> Result<Stamped<Accepted>, StoreError> {
         let (key, finish) = (job.clone(), finish.clone());
-        let work = move |db: &Connection, now| {
-            on(db, &key, &Need::Run(&finish.run), |job| rules::finish(job, now, &finish))
-        };
+        let work =
+            move |db: &Connection, now| on(db, &key, &Need::Run(&finish.run), |job| rules::finish(job, now, &finish));
         self.changes.call("recording the end of a run", work).await
     }
 

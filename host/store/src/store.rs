@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use leasehold_lease::id::{Attempt, JobKey, RunKey, Token};
 use leasehold_lease::op::{
-    Accepted, Announce, Claim, ClaimAnswer, Finish, Heartbeat, HeartbeatAnswer, Release, Stamped, Trigger, TriggerAnswer,
+    Accepted, Announce, Claim, ClaimAnswer, Finish, Heartbeat, HeartbeatAnswer, Release, Stamped, Trigger,
+    TriggerAnswer,
 };
 use leasehold_lease::run::{Run, Status};
 use leasehold_lease::time::{Millis, Slot};

@@ -29,7 +29,8 @@ impl Agent {
     /// H4: the poll found a run that has no backup here.
     fn found(&mut self, t: &mut Turn<'_>, run: &RunId, record: &Run, store_now: Millis) {
         let unfinished = record.status == Status::Running;
-        if !unfinished || (record.expired(store_now) && self.left_for_due_slot(run, t.now.wall)) {
+        let outdated = self.ended.iter().any(|(ended, attempt)| ended == run && record.attempt() <= *attempt);
+        if !unfinished || outdated || (record.expired(store_now) && self.left_for_due_slot(run, t.now.wall)) {
             return;
         }
         self.back_up(t, run, Some(record.attempt()), None);

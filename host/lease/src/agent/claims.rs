@@ -16,7 +16,9 @@ impl Agent {
             Some(part) if part.place == Place::Asked => {
                 part.place = Place::Held;
                 match part.state {
-                    State::Waiting { kind: kind @ ClaimKind::CatchUp { .. }, .. } => Some((kind, self.policy.catch_up_jitter)),
+                    State::Waiting { kind: kind @ ClaimKind::CatchUp { .. }, .. } => {
+                        Some((kind, self.policy.catch_up_jitter))
+                    }
                     State::Waiting { kind, .. } => Some((kind, self.policy.jitter)),
                     State::Backup(_) => None,
                     _ => return,
@@ -105,7 +107,14 @@ impl Agent {
     }
 
     /// The store has answered a claim.
-    pub(super) fn claimed(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, answer: ClaimAnswer, store_now: Millis) {
+    pub(super) fn claimed(
+        &mut self,
+        t: &mut Turn<'_>,
+        run: &RunId,
+        token: Token,
+        answer: ClaimAnswer,
+        store_now: Millis,
+    ) {
         let Some(claiming) = self.claiming(run, token) else {
             // The answer to a claim that was given up: what it won is given back at once.
             if matches!(answer, ClaimAnswer::Won { .. }) && !self.holds(run, token) {
@@ -118,8 +127,7 @@ impl Agent {
             ClaimAnswer::Won { attempt, fence, payload } => {
                 let reason = reason(kind, attempt);
                 let due = run.slot().map_or(store_now, |slot| slot.0);
-                let start =
-                    Start { run: run.clone(), token, attempt, fence, reason, due, digest, first_sent, payload };
+                let start = Start { run: run.clone(), token, attempt, fence, reason, due, digest, first_sent, payload };
                 self.won(t, run, kind, start, fence);
             }
             ClaimAnswer::Old => self.resend_claim(t, run),

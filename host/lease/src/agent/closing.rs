@@ -3,7 +3,7 @@
 use crate::id::{Attempt, RunId, Token};
 use crate::run::{Failure, Outcome, Usage};
 
-use super::{Agent, Close, Closing, Command, EventKind, Start, State, Turn, Verdict};
+use super::{Agent, Close, Closing, Command, ENDED_KEPT, EventKind, Start, State, Turn, Verdict};
 
 impl Agent {
     /// H1: after its `won`, once per win.
@@ -25,7 +25,14 @@ impl Agent {
     }
 
     /// For want of resources the run is given back and left alone for a lease; any other failure to start is final.
-    pub(super) fn start_failed(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, for_want: bool, failure: Failure) {
+    pub(super) fn start_failed(
+        &mut self,
+        t: &mut Turn<'_>,
+        run: &RunId,
+        token: Token,
+        for_want: bool,
+        failure: Failure,
+    ) {
         if for_want {
             self.close(t, run, token, Close::Release { shun: true }, Usage::default());
         } else {
@@ -97,6 +104,10 @@ impl Agent {
                 let (kind, detail) = told(&outcome);
                 t.event(kind, run, Some(attempt), detail);
                 self.remove(t, run);
+                self.ended.push_back((run.clone(), attempt));
+                if self.ended.len() > ENDED_KEPT {
+                    self.ended.pop_front();
+                }
             }
             Close::Release { shun } => {
                 t.event(EventKind::Interrupted, run, Some(attempt), "handed over");

@@ -115,9 +115,9 @@ impl Agent {
     pub(super) fn left_for_due_slot(&self, run: &RunId, wall: Millis) -> bool {
         let Some(slot) = run.slot() else { return false };
         let Some(schedule) = self.offer.as_ref().and_then(|offer| offer.schedule.as_ref()) else { return false };
-        let replaced = schedule.latest_at_or_before(wall, slot.0).is_some_and(|due| {
-            due > slot && Some(due) > self.newest_started && Some(due) > self.newest_skipped
-        });
+        let replaced = schedule
+            .latest_at_or_before(wall, slot.0)
+            .is_some_and(|due| due > slot && Some(due) > self.newest_started && Some(due) > self.newest_skipped);
         replaced && schedule.next_after(wall).is_some()
     }
 }

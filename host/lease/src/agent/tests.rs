@@ -227,6 +227,14 @@ fn a_finish_whose_answer_is_lost_is_sent_again() {
 }
 
 #[test]
+fn nobody_becomes_a_backup_of_a_run_that_has_ended_here() {
+    let mut w = every(60).hosts(1).runs_take(5 * S).polls_at_every_step();
+    w.until(130 * S);
+    assert_eq!(w.all_started(), [(60, 1), (120, 1)]);
+    assert_eq!(w.count(EventKind::Backup), 0);
+}
+
+#[test]
 fn a_withdrawn_job_finishes_what_runs_and_starts_nothing() {
     let mut w = every(60).hosts(1).runs_take(20 * S);
     w.until(65 * S);

@@ -24,6 +24,7 @@ impl log::Host for Guest {
         message: String,
         fields: Vec<(String, String)>,
     ) -> Result<()> {
+        self.ensure_held()?;
         let level = match level {
             log::Level::Trace => LogLevel::Trace,
             log::Level::Debug => LogLevel::Debug,

@@ -10,10 +10,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, async_trait};
 
 use crate::attempt::Attempt;
+use crate::guest::LeaseLost;
 use crate::log::LogSource;
 
 /// Random bytes a guest may ask for in one call.
@@ -59,6 +60,9 @@ impl IsTerminal for Stream {
 
 impl OutputStream for Stream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if self.attempt.signal.is_lost() {
+            return Err(StreamError::Trap(LeaseLost.into()));
+        }
         self.attempt.log.write(self.source, &bytes);
         Ok(())
     }

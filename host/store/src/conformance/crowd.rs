@@ -27,8 +27,7 @@ pub async fn one_of_many_claimers_wins_on(bench: &Bench, stores: &[Arc<dyn Lease
         let run = slot(start + ms(n));
         let asks = stores.iter().map(|_| bench.ask(&run, ClaimKind::Slot, &bench.terms()));
         let answers = claim_together(stores, &job, asks.collect()).await;
-        let won: Vec<usize> =
-            (0..answers.len()).filter(|i| matches!(answers[*i].1, ClaimAnswer::Won { .. })).collect();
+        let won: Vec<usize> = (0..answers.len()).filter(|i| matches!(answers[*i].1, ClaimAnswer::Won { .. })).collect();
         assert_eq!(won.len(), 1, "{run}: {answers:?}");
         for (i, (_, answer)) in answers.iter().enumerate() {
             assert!(i == won[0] || matches!(answer, ClaimAnswer::Running { .. }), "{run}: {answers:?}");
@@ -43,11 +42,7 @@ pub async fn one_of_many_claimers_wins_on(bench: &Bench, stores: &[Arc<dyn Lease
     assert_eq!(bench.revision(&job).await, 2 * slots, "nothing else has changed the job");
 }
 
-async fn claim_together(
-    stores: &[Arc<dyn LeaseStore>],
-    job: &JobKey,
-    asks: Vec<Claim>,
-) -> Vec<(Claim, ClaimAnswer)> {
+async fn claim_together(stores: &[Arc<dyn LeaseStore>], job: &JobKey, asks: Vec<Claim>) -> Vec<(Claim, ClaimAnswer)> {
     let tasks: Vec<_> = stores
         .iter()
         .cloned()

@@ -47,6 +47,7 @@ pub async fn log_lines_of_a_lost_attempt_are_refused(bench: &Bench) {
     assert_eq!(append(bench, &key, &first, 8, &["lost"]).await, Accepted::Refused);
     assert_eq!(append(bench, &key, &second, 1, &["second"]).await, Accepted::Done);
     let all = bench.store.read_log(&key, 0, 100).await.expect("a log");
-    let kept: Vec<(u64, Attempt, &str)> = all.iter().map(|e| (e.sequence, e.attempt, e.line.message.as_str())).collect();
+    let kept: Vec<(u64, Attempt, &str)> =
+        all.iter().map(|e| (e.sequence, e.attempt, e.line.message.as_str())).collect();
     assert_eq!(kept, [(1, Attempt(1), "first"), (2, Attempt(2), "second")]);
 }

@@ -139,7 +139,13 @@ pub async fn prune_forgets_runs_with_their_logs(bench: &Bench) {
     let job = job("a");
     let run = slot(bench.now().await);
     let token = bench.win(&job, &run, &terms).await;
-    let line = LogLine { at: run.slot().expect("a slot").0, level: LogLevel::Info, target: String::new(), message: "x".into(), fields: Vec::new() };
+    let line = LogLine {
+        at: run.slot().expect("a slot").0,
+        level: LogLevel::Info,
+        target: String::new(),
+        message: "x".into(),
+        fields: Vec::new(),
+    };
     bench.store.append_log(&key(&job, &run), &token, 1, &[line]).await.expect("an answer");
     bench.finish(&job, &run, token, success()).await;
     bench.trigger(&job, "r").await;

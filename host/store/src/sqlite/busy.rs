@@ -16,7 +16,10 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Waits a little; `false` once it has waited enough.
-    #[allow(clippy::disallowed_methods, reason = "SQLite cannot tell when its lock is free: asking again is all there is")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "SQLite cannot tell when its lock is free: asking again is all there is"
+    )]
     pub(super) fn wait(&mut self) -> bool {
         if self.waited >= LONGEST {
             return false;

@@ -166,7 +166,8 @@ pub(super) fn digest(bytes: [u8; 32]) -> Result<Digest, String> {
 
 /// Names and values as JSON.
 pub(super) fn pairs_text(pairs: &[(String, String)]) -> Result<String, Fault> {
-    serde_json::to_string(pairs).map_err(|error| Fault::Damaged { what: "named values".into(), reason: error.to_string() })
+    serde_json::to_string(pairs)
+        .map_err(|error| Fault::Damaged { what: "named values".into(), reason: error.to_string() })
 }
 
 pub(super) fn pairs(text: String) -> Result<Vec<(String, String)>, serde_json::Error> {

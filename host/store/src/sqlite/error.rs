@@ -235,10 +235,14 @@ fn advice(error: &rusqlite::Error) -> &'static str {
             "; another process kept it locked: look for one that holds it open, or for a disk that is very slow"
         }
         Some(ErrorCode::DiskFull) => "; the disk is full: free some space",
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => "; it cannot be written: see the rights of file and folder",
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            "; it cannot be written: see the rights of file and folder"
+        }
         Some(ErrorCode::CannotOpen) => "; it cannot be opened: see whether file and folder exist and their rights",
         Some(ErrorCode::SystemIoFailure) => "; the disk failed or is full: see the system's log",
-        Some(ErrorCode::DatabaseCorrupt) => "; the file is damaged: restore it from a copy, or move it away to start empty",
+        Some(ErrorCode::DatabaseCorrupt) => {
+            "; the file is damaged: restore it from a copy, or move it away to start empty"
+        }
         Some(ErrorCode::NotADatabase) => "; the file is not an SQLite database: name another file in [store] url",
         _ => "",
     }

@@ -124,21 +124,11 @@ fn decode_log(row: &Columns<'_>) -> Result<LogEntry, Fault> {
         message: row.get("message")?,
         fields: row.parse("fields", codec::pairs)?,
     };
-    Ok(LogEntry {
-        sequence: row.bits("sequence")?,
-        attempt: leasehold_lease::id::Attempt(row.get("attempt")?),
-        line,
-    })
+    Ok(LogEntry { sequence: row.bits("sequence")?, attempt: leasehold_lease::id::Attempt(row.get("attempt")?), line })
 }
 
 /// The runs that a query gives, each with all that is kept of it.
-fn views(
-    db: &Connection,
-    key: &JobKey,
-    job: &Job,
-    sql: &str,
-    arguments: impl Params,
-) -> Result<Vec<RunView>, Fault> {
+fn views(db: &Connection, key: &JobKey, job: &Job, sql: &str, arguments: impl Params) -> Result<Vec<RunView>, Fault> {
     load::runs(db, key, sql, arguments)?.into_iter().map(|found| view(db, key, job, found)).collect()
 }
 

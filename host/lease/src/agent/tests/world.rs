@@ -27,6 +27,7 @@ pub(super) struct World {
     policy: Policy,
     takes: i64,
     ahead: i64,
+    poll_always: bool,
     cut: bool,
     mute: bool,
     job: Job,
@@ -58,7 +59,7 @@ struct Guest {
 }
 
 enum Mail {
-    Input(Input),
+    Input(Box<Input>),
     Beaten { token: Token, sent: i64, sign: Option<HeartbeatAnswer> },
 }
 
@@ -71,6 +72,7 @@ impl World {
             policy,
             takes: 1_000,
             ahead: 0,
+            poll_always: false,
             cut: false,
             mute: false,
             job: Job::default(),
@@ -96,6 +98,10 @@ impl World {
     /// Only before hosts are booted would this be seen from the start; it holds from the next step on.
     pub(super) fn wall_ahead(mut self, ms: i64) -> World {
         self.ahead = ms;
+        self
+    }
+    pub(super) fn polls_at_every_step(mut self) -> World {
+        self.poll_always = true;
         self
     }
     pub(super) fn places(&mut self, host: usize, n: usize) {
@@ -167,7 +173,7 @@ impl World {
         let due: Vec<(i64, Mail)> = due;
         for (_, mail) in due {
             match mail {
-                Mail::Input(input) => self.input(host, input),
+                Mail::Input(input) => self.input(host, *input),
                 Mail::Beaten { token, sent, sign } => {
                     let sign = match sign {
                         None => Sign::Unanswered,
@@ -190,7 +196,7 @@ impl World {
 
     fn poll(&mut self, host: usize) {
         let heartbeat = self.policy.heartbeat;
-        let wait = heartbeat + self.dice.up_to(heartbeat);
+        let wait = if self.poll_always { Duration::ZERO } else { heartbeat + self.dice.up_to(heartbeat) };
         self.host(host).next_poll = self.now + wait.as_millis() as i64;
         if !self.reaches_store(host) {
             return;
@@ -199,7 +205,9 @@ impl World {
             self.job.runs.iter().filter(|(_, run)| !run.status.is_final()).map(|(id, _)| id.clone()).collect();
         for run in unfinished {
             let seen = self.look(&run);
-            self.mail(host, Input::Seen(run, seen));
+            // Many runs take longer than one: by then, what they show may be outdated.
+            let at = self.now + 3 * TRIP;
+            self.host(host).mail.push((at, Mail::Input(Box::new(Input::Seen(run, seen)))));
         }
     }
 
@@ -224,7 +232,7 @@ impl World {
 
     fn mail(&mut self, host: usize, input: Input) {
         let at = self.now + TRIP;
-        self.host(host).mail.push((at, Mail::Input(input)));
+        self.host(host).mail.push((at, Mail::Input(Box::new(input))));
     }
 
     fn input(&mut self, host: usize, input: Input) {

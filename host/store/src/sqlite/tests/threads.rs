@@ -148,7 +148,8 @@ async fn a_locked_file_is_waited_for_and_then_nothing_was_sent() {
     let (worker, db) = worker(&folder);
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     let waiting = worker.call("testing", insert(1));
-    let error = tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("it gives up").unwrap_err();
+    let error =
+        tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("it gives up").unwrap_err();
     let StoreError::NotSent { source, .. } = &error else { panic!("{error:?}") };
     assert!(source.to_string().contains("another process"), "{source}");
     db.execute_batch("ROLLBACK").unwrap();
