@@ -217,10 +217,8 @@ impl Beating {
 
     fn answered(&mut self, beaten: Beaten) {
         let now = clock::mono();
-        let answers = beaten.answers.map(|answers| {
-            assert_eq!(answers.len(), beaten.tokens.len(), "the store answers every heartbeat");
-            answers
-        });
+        let answers = beaten.answers;
+        assert!(answers.as_ref().is_none_or(|all| all.len() == beaten.tokens.len()), "every heartbeat has an answer");
         for (at, token) in beaten.tokens.into_iter().enumerate() {
             let Some(held) = self.held.get_mut(&token.0) else { continue };
             let sign = match answers.as_ref().map(|answers| answers[at]) {

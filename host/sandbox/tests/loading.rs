@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use leasehold_sandbox::{
     CacheError, CodeOrigin, FileKind, Limits, PluginError, Refusal, Sandbox, SandboxError, SandboxSettings, inspect,
@@ -244,6 +245,13 @@ async fn what_was_used_longest_ago_leaves_a_full_cache() {
     let settings = SandboxSettings { cache_dir: Some(cache(dir.path())), cache_bytes: 2 * one + one / 2, ..settings() };
     let sandbox = Sandbox::new(settings).expect("a sandbox");
     load(&sandbox, guests[1].clone()).await;
+    // File times are coarse: what happens within a few milliseconds would be told apart by luck.
+    for (age, bytes) in guests[..2].iter().enumerate() {
+        let digest = inspect(bytes).digest.to_string();
+        let file = files(&cache(dir.path())).into_iter().find(|file| file.to_string_lossy().contains(&digest));
+        let file = fs::File::options().write(true).open(file.expect("its code is kept")).expect("it opens");
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(age as u64)).expect("its time is set");
+    }
     assert_eq!(load(&sandbox, guests[0].clone()).await.origin(), CodeOrigin::Cache);
     load(&sandbox, guests[2].clone()).await;
     assert_eq!(load(&sandbox, guests[0].clone()).await.origin(), CodeOrigin::Cache, "used last");
@@ -290,8 +298,12 @@ fn cache(dir: &Path) -> PathBuf {
     dir.join("code")
 }
 
+fn files(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).expect("the cache").map(|entry| entry.expect("an entry").path()).collect()
+}
+
 fn only_file(dir: &Path) -> PathBuf {
-    let files: Vec<_> = fs::read_dir(dir).expect("the cache").map(|entry| entry.expect("an entry").path()).collect();
+    let files = files(dir);
     let [file] = files.as_slice() else { panic!("one file, got {files:?}") };
     file.clone()
 }

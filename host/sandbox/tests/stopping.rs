@@ -2,7 +2,7 @@
 
 mod support;
 
-use leasehold_sandbox::{FailureKind, Limits, StopReason};
+use leasehold_sandbox::{Execution, FailureKind, GuestEnd, Limits, StopReason};
 use support::*;
 
 const POLL: &str = "(loop $again (br_if $again (call $should_continue)))";
@@ -32,7 +32,8 @@ async fn a_polling_guest_is_asked_to_stop_before_its_timeout() {
 #[tokio::test]
 async fn force_ends_an_endless_loop() {
     let sandbox = sandbox();
-    let execution = start(&sandbox, guest("", SPIN)).await;
+    let execution = start(&sandbox, says_when("", SPIN)).await;
+    is_there(&execution).await;
     execution.signal().stop(StopReason::Cancelled);
     execution.signal().force();
     let ended = execution.await;
@@ -46,7 +47,8 @@ async fn a_sleep_is_cut_short_by_a_stop() {
     let sandbox = sandbox();
     // Answers "done" when the sleep says false, traps when it slept to its end.
     let body = "(if (call $sleep (i64.const 3600000)) (then (unreachable)))";
-    let execution = start(&sandbox, guest(SLEEP, body)).await;
+    let execution = start(&sandbox, says_when(SLEEP, body)).await;
+    is_there(&execution).await;
     execution.signal().stop(StopReason::Stopping);
     let ended = execution.await;
     assert_eq!(output(&ended), b"done");
@@ -61,7 +63,8 @@ async fn a_sleep_that_ends_says_so() {
 #[tokio::test]
 async fn force_drops_a_blocked_host_call() {
     let sandbox = sandbox();
-    let execution = start(&sandbox, guest(TIMER, BLOCK)).await;
+    let execution = start(&sandbox, says_when(TIMER, BLOCK)).await;
+    is_there(&execution).await;
     let signal = execution.signal();
     signal.stop(StopReason::Stopping);
     signal.force();
@@ -98,7 +101,8 @@ async fn every_host_call_fails_once_the_lease_is_lost() {
 async fn a_sleeping_guest_wakes_when_the_lease_is_lost_and_cannot_call_again() {
     let sandbox = sandbox();
     let body = "(drop (call $sleep (i64.const 3600000))) (drop (call $sleep (i64.const 1)))";
-    let execution = start(&sandbox, guest(SLEEP, body)).await;
+    let execution = start(&sandbox, says_when(SLEEP, body)).await;
+    is_there(&execution).await;
     execution.signal().stop(StopReason::Lost);
     assert_eq!(failure(&execution.await).kind, FailureKind::Lost);
 }
@@ -110,15 +114,21 @@ async fn a_guest_that_only_computes_keeps_its_grace_after_a_loss() {
     let body = "(drop (call $sleep (i64.const 3600000))) (drop (memory.grow (i32.const 1)))
         (local.set $i (i32.const 100000000))
         (loop $more (br_if $more (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))";
-    let execution = start(&sandbox, guest(SLEEP, body)).await;
-    let calls = execution.signal();
-    calls.stop(StopReason::Lost);
-    let ended = execution.await;
-    // Whether the sleep began before the loss is a race; either way only the guest's own calls fail.
-    match ended.usage.host_calls {
-        1 if matches!(ended.end, leasehold_sandbox::GuestEnd::Output(_)) => assert_eq!(output(&ended), b"done"),
-        _ => assert_eq!(failure(&ended).kind, FailureKind::Lost, "{}", failure(&ended)),
+    let plugin = load(&sandbox, says_when(SLEEP, body)).await;
+    for _ in 0..100 {
+        let execution = sandbox.start(&plugin, invocation(Limits::default()));
+        is_there(&execution).await;
+        execution.signal().stop(StopReason::Lost);
+        let ended = execution.await;
+        assert_eq!(ended.stop, Some(StopReason::Lost));
+        if let GuestEnd::Output(output) = &ended.end {
+            assert_eq!(output, b"done");
+            return;
+        }
+        // The loss came between the report and the sleep, which is a call after the loss.
+        assert_eq!(failure(&ended).kind, FailureKind::Lost, "{}", failure(&ended));
     }
+    panic!("in a hundred attempts the loss never met a sleeping guest");
 }
 
 #[tokio::test]
@@ -141,3 +151,15 @@ async fn dropping_the_sandbox_ends_every_wait() {
 
 /// A wait that knows nothing of the signal: a WASI timer of about an hour.
 const BLOCK: &str = "(call $block (call $timer (i64.const 3600000000000)))";
+
+/// A guest that reports progress right before `body`.
+fn says_when(items: &str, body: &str) -> Vec<u8> {
+    let report = "(call $update (i64.const 1) (i32.const 0) (i64.const 0) (i32.const 0) (i32.const 0))";
+    guest(&format!("{items} {UPDATE}"), &format!("{report} {body}"))
+}
+
+/// Waits for that report.
+async fn is_there(execution: &Execution) {
+    let mut progress = execution.progress();
+    progress.wait_for(Option::is_some).await.expect("the guest reports before it ends");
+}

@@ -17,6 +17,7 @@ use crate::clock::StoreClock;
 use crate::plugins::OfferedJob;
 
 /// What the driver's loop hears.
+#[allow(clippy::large_enum_variant)] // Nearly every message is an input: boxing it would cost and save nothing.
 pub(crate) enum News {
     /// For one job's agent.
     Input(JobKey, Input),

@@ -215,11 +215,8 @@ fn on<A>(jobs: &mut BTreeMap<JobKey, Record>, key: &JobKey, rule: impl FnOnce(&m
 fn append(record: &mut Record, run: &RunId, lines: &[LogLine]) {
     let attempt = record.job.runs[run].attempt();
     let log = record.logs.entry(run.clone()).or_default();
-    let mut sequence = log.last().map_or(0, |entry| entry.sequence);
-    for line in lines {
-        sequence += 1;
-        log.push(LogEntry { sequence, attempt, line: line.clone() });
-    }
+    let last = log.last().map_or(0, |entry| entry.sequence);
+    log.extend(lines.iter().zip(last + 1..).map(|(line, sequence)| LogEntry { sequence, attempt, line: line.clone() }));
 }
 
 /// What the sender of a write is told.
