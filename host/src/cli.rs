@@ -119,7 +119,7 @@ pub(crate) fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage } else { Exit::Success }.into();
         }
     };
-    logging::start(&cli.global, matches!(cli.command, Command::Serve(_)));
+    let _log = logging::start(&cli.global, matches!(cli.command, Command::Serve(_)));
     let mut out = Output::stdout(cli.global.json);
     let ended = run(&cli, &mut out).and_then(|exit| out.flush().map(|()| exit));
     match ended {

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use leasehold_lease::agent::{Agent, Input, Now};
 use leasehold_lease::id::{JobKey, RunId, TenantName};
+use leasehold_lease::policy::StopForce;
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Plugin, Sandbox, Signal};
 use leasehold_store::{Identity, LeaseStore};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::clock::{self, Dice, StoreClock};
 use crate::event::Events;
@@ -64,8 +65,8 @@ struct Entry {
     /// What the agent was told of, the newest last: a run starts with the version that its claim named.
     serving: VecDeque<OfferedJob<Plugin>>,
     wakeup: Option<Mono>,
-    /// Finished runs since the history was last pruned.
-    unpruned: u32,
+    /// Runs that end before the history is pruned again.
+    ends_until_prune: u32,
 }
 
 pub(crate) struct Driver {
@@ -84,6 +85,9 @@ pub(crate) struct Driver {
     checks: Vec<(JobKey, RunId)>,
     next_poll: Mono,
     polling: bool,
+    /// When the store is to be told of jobs.
+    next_announcement: Option<Mono>,
+    announcing: bool,
     store_up: bool,
     stopping: Option<Stopping>,
 }
@@ -115,6 +119,8 @@ impl Driver {
             checks: Vec::new(),
             next_poll: clock::mono(),
             polling: false,
+            next_announcement: None,
+            announcing: false,
             store_up: true,
             stopping: None,
             parts,
@@ -147,8 +153,10 @@ impl Driver {
                 },
                 Ok(()) = self.parts.catalog.changed(), if self.stopping.is_none() => self.take_catalog(),
                 Some(ended) = self.calls.tasks.join_next() => {
-                    if let Err(error) = ended {
-                        tracing::error!(%error, "a task of the host has failed; please report this");
+                    // A fault of the host itself: it ends, its leases run out, and others take over. To go on would be
+                    // to keep a lease for something that no longer happens.
+                    if let Err(panic) = ended.map_err(JoinError::into_panic) {
+                        std::panic::resume_unwind(panic);
                     }
                 },
                 () = clock::sleep_until(next) => {}
@@ -160,6 +168,7 @@ impl Driver {
         match news {
             News::Input(job, input) => self.feed(job, input),
             News::Announced(answers) => self.announced(answers),
+            News::NotAnnounced => self.not_announced(),
             News::Polled => self.polling = false,
             News::Store { up } => self.store_heard(up),
         }
@@ -205,6 +214,9 @@ impl Driver {
         if self.stopping.is_none() && !self.polling && self.next_poll <= now {
             self.poll();
         }
+        if self.stopping.is_none() && !self.announcing && self.next_announcement.is_some_and(|at| at <= now) {
+            self.announce();
+        }
         let due = |stopping: &mut Stopping| {
             let (due, later) = std::mem::take(&mut stopping.force).into_iter().partition(|(at, _)| *at <= now);
             stopping.force = later;
@@ -219,27 +231,33 @@ impl Driver {
     fn next_wakeup(&self) -> Mono {
         let timer = self.timers.first().map(|(at, _)| *at);
         let poll = (self.stopping.is_none() && !self.polling).then_some(self.next_poll);
+        let announcement = self.next_announcement.filter(|_| self.stopping.is_none() && !self.announcing);
         let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
         let idle = clock::mono() + Duration::from_secs(60);
-        [timer, poll, stop].into_iter().flatten().min().unwrap_or(idle)
+        [timer, poll, announcement, stop].into_iter().flatten().min().unwrap_or(idle)
     }
 
     /// Nothing new is started; what runs is asked to end and handed over.
     fn stop(&mut self) {
+        if self.stopping.is_some() {
+            return;
+        }
+        tracing::info!(running = self.guests.len(), "stopping: no new runs; what runs is asked to end and handed over");
         let now = clock::mono();
+        self.stopping = Some(Stopping { force: Vec::new(), end: now });
+        self.places.close();
+        for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
+            self.feed(job, Input::Stop);
+        }
         let mut plan = Stopping { force: Vec::new(), end: now };
-        let policies = self.jobs.iter().filter_map(|(job, entry)| Some((job, &entry.serving.back()?.spec.policy)));
-        for (job, policy) in policies {
+        for (job, entry) in self.jobs.iter().filter(|(_, entry)| !entry.agent.is_idle()) {
+            let Some(policy) = entry.serving.back().map(|offered| &offered.spec.policy) else { continue };
             plan.end = plan.end.max(now + policy.stop_timeout);
-            if let leasehold_lease::policy::StopForce::After(after) = policy.stop_force {
+            if let StopForce::After(after) = policy.stop_force {
                 plan.force.push((now + after, job.clone()));
             }
         }
         self.stopping = Some(plan);
-        tracing::info!(running = self.places.held(), "stopping: no new runs; what runs is handed over");
-        for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
-            self.feed(job, Input::Stop);
-        }
     }
 
     /// H5: when all is handed over, or the stop timeout has passed; what still runs then is left to its lease.
@@ -249,6 +267,9 @@ impl Driver {
         if !idle && clock::mono() >= stopping.end {
             tracing::warn!("the stop timeout has passed; backups take over what is left when its leases run out");
             return true;
+        }
+        if idle {
+            tracing::info!("stopped: nothing is left running here");
         }
         idle
     }

@@ -1,13 +1,14 @@
 //! What a host tells about its runs: an event a line, for people or as JSON.
 
-use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use leasehold_lease::agent::Event;
 use leasehold_lease::id::JobKey;
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::escape;
 use serde_json::{Value, json};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 
 /// An event with who it concerns.
 #[derive(Debug, Clone)]
@@ -43,20 +44,35 @@ pub trait Events: Send + Sync {
     fn event(&self, event: &HostEvent);
 }
 
+/// Lines that may wait for standard output.
+const WAITING: usize = 4_096;
+
 /// Prints events to standard output, a line each.
+///
+/// A thread of its own writes: a terminal or pipe that takes nothing must not stop the host. What it cannot take is
+/// dropped, and that is said once. What waits is written when the printer is dropped.
 #[derive(Debug)]
 pub struct Printer {
     json: bool,
     colour: bool,
-    /// The first failure to print is told; after that, nobody reads.
-    broken: Mutex<bool>,
+    lines: NonBlocking,
+    dropped: ErrorCounter,
+    told: AtomicBool,
+    _writer: WorkerGuard,
 }
 
 impl Printer {
     /// For people, coloured on a terminal only; or a JSON object a line.
     pub fn new(json: bool) -> Printer {
-        let colour = !json && std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Printer { json, colour, broken: Mutex::new(false) }
+        let colour = !json && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Printer::onto(Stdout { broken: false }, json, colour)
+    }
+
+    fn onto(out: impl Write + Send + 'static, json: bool, colour: bool) -> Printer {
+        let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(WAITING).thread_name("lh-events");
+        let (lines, writer) = builder.finish(out);
+        let dropped = lines.error_counter();
+        Printer { json, colour, lines, dropped, told: AtomicBool::new(false), _writer: writer }
     }
 
     fn line(&self, event: &HostEvent) -> String {
@@ -68,8 +84,11 @@ impl Printer {
         let run = event.event.run.as_ref().map_or(String::new(), |run| format!("  {run}"));
         let attempt = event.event.attempt.map_or(String::new(), |attempt| format!("  attempt {attempt}"));
         // What a handler said is a stranger's text: nothing of it may steer the terminal or forge a line.
-        let detail =
-            if event.event.detail.is_empty() { String::new() } else { format!("  {}", escape(&event.event.detail)) };
+        let detail = if event.event.detail.is_empty() {
+            String::new()
+        } else {
+            format!("  {}", escape(&event.event.detail).replace('\n', "\\n"))
+        };
         let job = event.job.to_string();
         format!("{}  {on}{word:<11}{off}  {job:<24}{run}{attempt}{detail}", event.at)
     }
@@ -77,14 +96,32 @@ impl Printer {
 
 impl Events for Printer {
     fn event(&self, event: &HostEvent) {
-        let mut broken = self.broken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if *broken {
-            return;
+        // A full queue drops the line, whole, and counts it; it is no error here.
+        let _ = self.lines.clone().write_all((self.line(event) + "\n").as_bytes());
+        if self.dropped.dropped_lines() > 0 && !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!("standard output does not take events as fast as they come; some are not shown");
         }
-        if let Err(error) = writeln!(std::io::stdout().lock(), "{}", self.line(event)) {
-            *broken = true;
+    }
+}
+
+/// Standard output. The first failure to write is told; after that, nobody reads.
+struct Stdout {
+    broken: bool,
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.broken
+            && let Err(error) = io::stdout().lock().write_all(bytes)
+        {
+            self.broken = true;
             tracing::warn!(%error, "events can no longer be printed; the host goes on");
         }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.broken { Ok(()) } else { io::stdout().lock().flush() }
     }
 }
 
@@ -113,10 +150,32 @@ mod tests {
 
     #[test]
     fn a_strangers_text_stays_on_its_line() {
-        let printer = Printer { json: false, colour: false, broken: Mutex::new(false) };
+        let printer = Printer::onto(io::sink(), false, false);
         let line = printer.line(&event("boom\nsuccess  acme/x\u{1b}[2J"));
         assert!(!line.contains('\n') && !line.contains('\u{1b}'), "{line:?}");
         assert!(line.starts_with("1970-01-01T00:00:00.001Z  failed       acme/x"), "{line}");
+    }
+
+    #[test]
+    fn an_output_that_takes_nothing_stops_nobody() {
+        /// Takes nothing until its other end is dropped.
+        struct Stuck(std::sync::mpsc::Receiver<()>);
+        impl Write for Stuck {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let _ = self.0.recv();
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (release, stuck) = std::sync::mpsc::channel();
+        let printer = Printer::onto(Stuck(stuck), true, false);
+        for _ in 0..3 * WAITING {
+            printer.event(&event("x"));
+        }
+        assert!(printer.dropped.dropped_lines() > 0);
+        drop(release);
     }
 
     #[test]

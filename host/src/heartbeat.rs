@@ -138,7 +138,7 @@ impl Beating {
             job,
             run,
             deadline: policy.store_deadline(),
-            lease: Holding::new(&policy, first_sent),
+            lease: Holding::new(&policy, first_sent, clock::mono()),
             guest: None,
             confirmed: false,
         });

@@ -83,6 +83,10 @@ fn timeout(end: &GuestEnd) -> Failure {
     if said.code == FailureKind::Timeout.as_str() {
         return said;
     }
+    if *end == GuestEnd::Error(HandlerError::Cancelled) {
+        let message = "it stopped when it was told that its time was nearly up".to_owned();
+        return Failure { code: FailureKind::Timeout.as_str().to_owned(), message, ..said };
+    }
     let mut details = said.details;
     details.insert(0, ("ended-with".to_owned(), format!("{}: {}", said.code, said.message)));
     let message = "its time was up, and it ended without a result".to_owned();

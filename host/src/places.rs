@@ -11,12 +11,14 @@ pub(crate) struct Places {
     held: BTreeSet<RunKey>,
     by_tenant: BTreeMap<TenantName, usize>,
     line: VecDeque<(RunKey, usize)>,
+    /// The host stops: nobody gets a place any more.
+    closed: bool,
 }
 
 impl Places {
     /// A host with so many places.
     pub(crate) fn new(host_limit: usize) -> Places {
-        Places { host_limit, held: BTreeSet::new(), by_tenant: BTreeMap::new(), line: VecDeque::new() }
+        Places { host_limit, held: BTreeSet::new(), by_tenant: BTreeMap::new(), line: VecDeque::new(), closed: false }
     }
 
     /// Takes a place for the run, or stands in line. `tenant_limit` is how many places its tenant may hold.
@@ -45,9 +47,9 @@ impl Places {
         self.serve_line()
     }
 
-    /// Runs that hold a place.
-    pub(crate) fn held(&self) -> usize {
-        self.held.len()
+    /// From now on, nobody gets a place.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
     }
 
     /// First come, first served; a tenant at its limit does not hold up those behind it.
@@ -68,7 +70,9 @@ impl Places {
     }
 
     fn is_free(&self, run: &RunKey, tenant_limit: usize) -> bool {
-        self.held.len() < self.host_limit && self.by_tenant.get(&run.job.tenant).copied().unwrap_or(0) < tenant_limit
+        !self.closed
+            && self.held.len() < self.host_limit
+            && self.by_tenant.get(&run.job.tenant).copied().unwrap_or(0) < tenant_limit
     }
 
     fn take(&mut self, run: RunKey) {
@@ -94,7 +98,7 @@ mod tests {
         assert!(!places.reserve(run("a/y", 1), 9));
         assert!(!places.reserve(run("a/z", 1), 9));
         assert_eq!(places.free(&run("a/x", 1)), [run("a/y", 1)]);
-        assert_eq!(places.held(), 1);
+        assert!(!places.reserve(run("a/x", 2), 9), "one place, one run");
     }
 
     #[test]
@@ -115,6 +119,16 @@ mod tests {
         places.reserve(run("a/y", 1), 9);
         assert_eq!(places.free(&run("a/y", 1)), []);
         assert_eq!(places.free(&run("a/x", 1)), []);
-        assert_eq!(places.held(), 0);
+        assert!(places.reserve(run("a/z", 1), 9), "nobody holds a place");
+    }
+
+    #[test]
+    fn a_host_that_stops_gives_no_place_to_anyone() {
+        let mut places = Places::new(1);
+        places.reserve(run("a/x", 1), 9);
+        places.reserve(run("a/y", 1), 9);
+        places.close();
+        assert_eq!(places.free(&run("a/x", 1)), []);
+        assert!(!places.reserve(run("a/z", 1), 9));
     }
 }

@@ -113,8 +113,9 @@ fn three_hosts_on_one_store_run_each_slot_once() {
     let runs = w.runs("job");
     assert!(runs.len() >= 3, "{runs:?}");
     for run in runs {
-        assert_eq!(run["status"], "success", "{run}");
         assert_eq!(run["starts"], 1, "{run}");
+        // What the stop interrupted was handed over, and nobody was left to take it.
+        assert!(run["status"] == "success" || run["hand_overs"] == 1, "{run}");
     }
 }
 

@@ -12,7 +12,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::id::{Attempt, RunId, Token};
@@ -44,11 +44,17 @@ pub struct Agent {
     newest_skipped: Option<Slot>,
     /// The slot this instance waits for.
     next_slot: Option<Slot>,
+    /// How far the wall clock is ahead of the store's, when that is more than clocks may differ.
+    ahead: Duration,
     /// The wall clock at the last input, to notice that it was set back.
     last_wall: Millis,
     /// A claim was given up because the store did not answer: look for a slot to catch up when it does.
     store_failed: bool,
     stopping: bool,
+    /// The newest slot that was won here.
+    last_won: Option<Slot>,
+    /// Expired runs that were left for the next slot.
+    left: BTreeSet<RunId>,
     /// The last runs that ended here, and by which attempt: what the store showed of them before is outdated.
     ended: VecDeque<(RunId, Attempt)>,
     parts: BTreeMap<RunId, Part>,
@@ -61,6 +67,9 @@ pub struct Agent {
 struct Part {
     place: Place,
     state: State,
+    /// People were told that this instance is a backup, and of which attempt, where that is known.
+    told_backup: bool,
+    backs_up: Option<Attempt>,
 }
 
 /// A place among those that this host has for guests.
@@ -75,8 +84,10 @@ enum Place {
 enum State {
     /// Waits for a place until it could only be late.
     Waiting { kind: ClaimKind, until: Mono },
-    /// Has a place and waits the jitter, or for a slot that is still ahead by the store's clock.
+    /// Has a place and waits the jitter.
     Jitter { kind: ClaimKind, at: Mono },
+    /// The slot is still ahead by the store's clock.
+    Early { kind: ClaimKind, at: Mono },
     /// A claim was sent.
     Claiming(Claiming),
     /// Another instance runs it, or may: check again.
@@ -123,9 +134,11 @@ struct Closing {
 #[derive(Debug, Clone)]
 enum Close {
     Finish(Outcome),
-    /// Handed over; with `shun`, this host leaves the run alone for a lease.
-    Release {
-        shun: bool,
+    /// Handed over because the host stops.
+    Release,
+    /// Handed over because this host lacks the resources: it leaves the run alone for a lease.
+    Shun {
+        why: String,
     },
 }
 
@@ -163,7 +176,7 @@ impl Agent {
 
     /// Takes in what happened and says what to do about it.
     pub fn handle(&mut self, now: Now, input: Input, chance: &mut dyn Chance) -> Vec<Command> {
-        let mut turn = Turn { now, chance, out: Vec::new() };
+        let mut turn = Turn { now: self.corrected(now), chance, out: Vec::new() };
         self.take(&mut turn, input);
         self.wall_set_back(&turn);
         self.look_for_slot(&mut turn);
@@ -171,8 +184,13 @@ impl Agent {
         turn.out
     }
 
+    fn corrected(&self, now: Now) -> Now {
+        Now { wall: now.wall - self.ahead, ..now }
+    }
+
     /// When [`Input::Wake`] is due.
     pub fn next_wakeup(&self, now: Now) -> Option<Mono> {
+        let now = self.corrected(now);
         let by_slot = self.next_slot.filter(|_| !self.stopping).map(|slot| now.mono + slot.0.since(now.wall));
         let by_part = self.parts.values().filter_map(Part::wakeup).min();
         let by_stray = self.strays.iter().map(|s| s.resend.unwrap_or(s.give_up)).min();
@@ -209,9 +227,7 @@ impl Agent {
             Input::CheckUnanswered(run) => self.check_unanswered(t, &run),
             Input::StoreUp => self.store_up(t),
             Input::Confirmed(run, token) => self.confirmed(t, &run, token),
-            Input::StartFailed { run, token, for_want, failure } => {
-                self.start_failed(t, &run, token, for_want, failure)
-            }
+            Input::StartRefused { run, token, why } => self.start_refused(t, &run, token, why),
             Input::Ended { run, token, verdict, usage } => self.ended(t, &run, token, verdict, usage),
             Input::Lost(run, token) => self.lost(t, &run, token),
             Input::Uncertain(run, token) => self.uncertain(t, &run, token),
@@ -246,6 +262,10 @@ impl Agent {
                 let kind = *kind;
                 self.send_claim(t, run, kind);
             }
+            State::Early { kind, .. } => {
+                let kind = *kind;
+                self.ask_for_place(t, run, kind);
+            }
             State::Claiming(_) => self.resend_claim(t, run),
             State::Backup(backup) => {
                 backup.check = None;
@@ -276,10 +296,7 @@ impl Agent {
                 | State::Running { .. }
                 | State::Waiting { .. }
         );
-        let part = self
-            .parts
-            .entry(run.clone())
-            .or_insert(Part { place: Place::None, state: State::Shunned { until: t.now.mono } });
+        let part = self.parts.entry(run.clone()).or_insert_with(|| Part::new(t.now.mono));
         part.state = state;
         if !needs_place && part.place != Place::None {
             part.place = Place::None;
@@ -289,11 +306,16 @@ impl Agent {
 }
 
 impl Part {
+    /// Without a place, to be put into its first state at once.
+    fn new(now: Mono) -> Part {
+        Part { place: Place::None, state: State::Shunned { until: now }, told_backup: false, backs_up: None }
+    }
+
     /// When this part wants to be woken.
     fn wakeup(&self) -> Option<Mono> {
         match &self.state {
             State::Waiting { until, .. } => Some(*until),
-            State::Jitter { at, .. } => Some(*at),
+            State::Jitter { at, .. } | State::Early { at, .. } => Some(*at),
             State::Claiming(claiming) => claiming.resend,
             State::Backup(backup) => backup.check,
             State::Confirming(_) | State::Running { .. } => None,

@@ -66,7 +66,10 @@ pub enum Act {
 impl Holding {
     /// An attempt whose claim was first sent at `first_sent`; a heartbeat is due a heartbeat later, or at once when
     /// that has passed.
-    pub fn new(policy: &Policy, first_sent: Mono) -> Holding {
+    ///
+    /// When the lease counted from there has passed already, it is in doubt until a heartbeat is acknowledged; that the
+    /// handler is not started before is the agent's part.
+    pub fn new(policy: &Policy, first_sent: Mono, now: Mono) -> Holding {
         Holding {
             lease: policy.lease,
             heartbeat: policy.heartbeat,
@@ -75,7 +78,7 @@ impl Holding {
             on_uncertain: policy.on_uncertain,
             confirmed: first_sent,
             next_beat: Some(first_sent + policy.heartbeat),
-            phase: Phase::Sure,
+            phase: if now < first_sent + policy.lease { Phase::Sure } else { Phase::Uncertain },
         }
     }
 
@@ -155,7 +158,7 @@ mod tests {
     }
 
     fn holding() -> Holding {
-        Holding::new(&Policy::with_lease(Duration::from_secs(30)), at(0))
+        Holding::new(&Policy::with_lease(Duration::from_secs(30)), at(0), at(0))
     }
 
     #[test]
@@ -203,9 +206,17 @@ mod tests {
     }
 
     #[test]
+    fn a_late_win_is_in_doubt_until_a_heartbeat_is_acknowledged() {
+        let policy = Policy { on_uncertain: OnUncertain::Stop, ..Policy::default() };
+        let mut h = Holding::new(&policy, at(0), at(31_000));
+        assert_eq!(h.handle(at(31_000), Sign::Wake), [Act::Beat], "in doubt is not lost here");
+        assert_eq!(h.handle(at(31_010), Sign::Acknowledged(at(31_000))), [Act::Resume]);
+    }
+
+    #[test]
     fn on_uncertain_stop_treats_doubt_as_loss() {
         let policy = Policy { on_uncertain: OnUncertain::Stop, ..Policy::default() };
-        let mut h = Holding::new(&policy, at(0));
+        let mut h = Holding::new(&policy, at(0), at(0));
         assert_eq!(h.handle(at(30_000), Sign::Wake), [Act::Beat, Act::Lose]);
     }
 }

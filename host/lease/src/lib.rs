@@ -9,6 +9,8 @@
 //! - [`schedule`] turns cron expressions and intervals into due slots.
 
 pub mod agent;
+#[cfg(any(test, feature = "check"))]
+pub mod check;
 pub mod holding;
 pub mod id;
 pub mod op;

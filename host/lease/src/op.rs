@@ -34,6 +34,17 @@ pub enum ClaimKind {
     OnDemand,
 }
 
+impl ClaimKind {
+    /// How late such a claim may be, besides [`crate::policy::CLOCK_GRACE`]; none for claims that are never late.
+    pub fn bound(self, terms: &Terms) -> Option<Duration> {
+        match self {
+            ClaimKind::Slot => Some(terms.max_late),
+            ClaimKind::CatchUp { age } => Some(terms.catch_up.min(age.saturating_add(terms.max_late))),
+            ClaimKind::Takeover | ClaimKind::OnDemand => None,
+        }
+    }
+}
+
 /// A request to start a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {

@@ -203,10 +203,15 @@ fn frame(frame: &wasmtime::FrameInfo) -> Frame {
     let symbol = frame.symbols().first();
     let name = symbol.and_then(|symbol| symbol.name()).or(frame.func_name());
     Frame {
-        function: name.map_or_else(|| format!("function {}", frame.func_index()), clean),
+        function: name.map_or_else(|| format!("function {}", frame.func_index()), |name| clean(&demangled(name))),
         file: symbol.and_then(|symbol| symbol.file()).map(clean),
         line: symbol.and_then(|symbol| symbol.line()),
     }
+}
+
+/// Rust's own manglings; the hash at the end tells nobody anything.
+fn demangled(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name))
 }
 
 fn handler_error(error: types::HandlerError, limits: &Limits) -> HandlerError {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 
 use leasehold::clock;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
@@ -15,8 +16,16 @@ use super::{Global, LogFormat};
 /// no key of the configuration.
 const VARIABLE: &str = "LEASEHOLD_LOG";
 
+/// Lines that may wait for standard error.
+const WAITING: usize = 4_096;
+
 /// Starts logging. A host tells what it does; other commands only what goes wrong.
-pub(super) fn start(global: &Global, host: bool) {
+///
+/// A thread of its own writes: a terminal that takes nothing must not stop a heartbeat. What it cannot take is dropped.
+/// What waits is written when the guard is dropped.
+pub(super) fn start(global: &Global, host: bool) -> WorkerGuard {
+    let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(WAITING).thread_name("lh-log");
+    let (writer, guard) = builder.finish(io::stderr());
     let default = match (global.verbose, host) {
         // What of the plugin directory is refused is in the results of the commands that read it.
         (0, false) => "warn,leasehold::plugins=error",
@@ -32,7 +41,7 @@ pub(super) fn start(global: &Global, host: bool) {
     let colour = io::stderr().is_terminal() && wants_colour();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(writer)
         .with_timer(WallTime)
         .with_ansi(colour)
         // What cannot be written to standard error cannot be told there either.
@@ -44,6 +53,7 @@ pub(super) fn start(global: &Global, host: bool) {
     if let Some(wrong) = wrong {
         tracing::warn!("{VARIABLE} is not used: {wrong}");
     }
+    guard
 }
 
 /// RFC 3339, UTC, with milliseconds, like every time that is shown.

@@ -91,7 +91,6 @@ pub(super) struct Layer {
     stop_force: Option<StopForce>,
     on_uncertain: Option<OnUncertain>,
     lost_grace: Option<Duration>,
-    pending_max: Option<u32>,
     timeout: Option<Duration>,
     memory: Option<u64>,
     payload_max: Option<u64>,
@@ -107,7 +106,7 @@ pub(super) struct Layer {
 impl Layer {
     /// Reads a section and ends it: `[defaults]`, or a tenant's above `below`.
     pub(super) fn read(mut section: Section, below: Option<&Layer>) -> (Layer, Problems) {
-        section.refuse(&["fence"], NOT_YET);
+        section.refuse(&["fence", "pending_max"], NOT_YET);
         let own = Layer {
             lease: section.duration("lease", SECOND..=DAY),
             heartbeat: section.duration("heartbeat", Duration::from_millis(10)..=DAY),
@@ -122,7 +121,6 @@ impl Layer {
             stop_force: section.take("stop_force", stop_force),
             on_uncertain: section.choice("on_uncertain", &[("hold", OnUncertain::Hold), ("stop", OnUncertain::Stop)]),
             lost_grace: section.duration("lost_grace", Duration::ZERO..=DAY),
-            pending_max: section.whole("pending_max", 1..=1_000_000),
             timeout: section.duration("timeout", TIMEOUT),
             memory: section.size("memory", MEMORY),
             payload_max: section.size("payload_max", 0..=64 * MIB),
@@ -161,7 +159,6 @@ impl Layer {
             stop_force: self.stop_force.or(below.stop_force),
             on_uncertain: self.on_uncertain.or(below.on_uncertain),
             lost_grace: self.lost_grace.or(below.lost_grace),
-            pending_max: self.pending_max.or(below.pending_max),
             timeout: self.timeout.or(below.timeout),
             memory: self.memory.or(below.memory),
             payload_max: self.payload_max.or(below.payload_max),
@@ -195,7 +192,7 @@ impl Layer {
             stop_force: self.stop_force.unwrap_or(Policy::default_stop_force(stop_timeout)),
             on_uncertain: self.on_uncertain.unwrap_or(base.on_uncertain),
             lost_grace: self.lost_grace.unwrap_or(Policy::default_lost_grace(heartbeat)),
-            pending_max: self.pending_max.unwrap_or(base.pending_max),
+            pending_max: base.pending_max,
         };
         let (limits, quota) = (JobLimits::default(), Quota::default());
         TenantSettings {

@@ -23,6 +23,8 @@ pub(crate) enum News {
     Input(JobKey, Input),
     /// The store was told of these jobs.
     Announced(Vec<(OfferedJob<Plugin>, AnnounceAnswer)>),
+    /// The store could not be told of jobs.
+    NotAnnounced,
     /// The poll for unfinished runs is over.
     Polled,
     /// The store has answered, or has not in time.
@@ -40,15 +42,15 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Sends what `call` answers, turned into news by `answered`; when the deadline passes, `unanswered` is sent first.
-    /// An answer carries the store's clock.
+    /// Sends what `call` answers, turned into news by `answered`. When it fails, or the deadline passes, `unanswered` is
+    /// sent, once; a late answer still follows. An answer carries the store's clock.
     pub(super) fn spawn<T: Send + 'static>(
         &mut self,
         what: &'static str,
         deadline: Duration,
         call: impl Future<Output = Result<(Millis, T), StoreError>> + Send + 'static,
         answered: impl FnOnce(T, Millis) -> Vec<News> + Send + 'static,
-        unanswered: impl Fn() -> Vec<News> + Send + 'static,
+        unanswered: impl FnOnce() -> Vec<News> + Send + 'static,
     ) {
         let (clock, news) = (self.clock.clone(), self.news.clone());
         let tell = move |all: Vec<News>| {
@@ -57,12 +59,13 @@ impl Calls {
         };
         self.tasks.spawn(async move {
             let mut call = std::pin::pin!(call);
+            let mut unanswered = Some(unanswered);
             let answer = match tokio::time::timeout(deadline, &mut call).await {
                 Ok(answer) => answer,
                 Err(_) => {
                     tracing::warn!(what, ?deadline, "the store did not answer in time");
+                    tell(unanswered.take().map(|unanswered| unanswered()).unwrap_or_default());
                     tell(vec![News::Store { up: false }]);
-                    tell(unanswered());
                     call.await
                 }
             };
@@ -74,8 +77,10 @@ impl Calls {
                 }
                 Err(error) => {
                     tracing::warn!(what, error = &error as &dyn std::error::Error, "the store call failed");
-                    tell(vec![News::Store { up: false }]);
-                    tell(unanswered());
+                    // First the input, so that what it gave up is caught up when the store is up again.
+                    tell(unanswered.map(|unanswered| unanswered()).unwrap_or_default());
+                    // A store that refuses a call has answered it.
+                    tell(vec![News::Store { up: matches!(error, StoreError::Rejected { .. }) }]);
                 }
             }
         });

@@ -6,7 +6,6 @@ use std::time::Duration;
 use leasehold_lease::agent::{Command, Event, Input, Start};
 use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
 use leasehold_lease::op::{Accepted, Claim, Finish, Release, Stamped};
-use leasehold_lease::run::Failure;
 use leasehold_sandbox::StopReason;
 use leasehold_store::StoreError;
 
@@ -35,7 +34,7 @@ impl Driver {
             Command::Claim(claim) => self.send_claim(job, claim),
             Command::Check(run) => self.checks.push((job.clone(), run)),
             Command::Start(start) => self.start(job, start, queue),
-            Command::Confirm(start) => self.confirm(job, &start),
+            Command::Confirm(start) => self.confirm(job, &start, queue),
             Command::Finish { run, token, outcome, usage } => {
                 let finish = Finish { run: run.clone(), token, outcome, usage };
                 let (store, key) = (self.parts.store.clone(), job.clone());
@@ -92,7 +91,7 @@ impl Driver {
             deadline,
             async move { store.claim(&key, &claim).await.map(|stamped| (stamped.now, stamped.answer)) },
             move |answer, store_now| vec![News::Input(job, Input::Claimed { run, token, answer, store_now })],
-            move || vec![News::Input(other.0.clone(), Input::ClaimUnanswered { run: other.1.clone(), token })],
+            move || vec![News::Input(other.0, Input::ClaimUnanswered { run: other.1, token })],
         );
     }
 
@@ -106,12 +105,28 @@ impl Driver {
         call: impl Future<Output = Result<Stamped<Accepted>, StoreError>> + Send + 'static,
     ) {
         let (job, other) = (job.clone(), (job.clone(), run.clone()));
+        let clock = self.calls.clock.clone();
+        let call = async move {
+            match call.await {
+                Ok(stamped) => Ok((stamped.now, stamped.answer == Accepted::Done)),
+                // It will be refused however often it is sent: the lease runs out, and the next attempt may fare better.
+                Err(error @ StoreError::Rejected { .. }) => {
+                    tracing::error!(
+                        what,
+                        error = &error as &dyn std::error::Error,
+                        "the run is left to its next attempt"
+                    );
+                    Ok((clock.now(), false))
+                }
+                Err(error) => Err(error),
+            }
+        };
         self.calls.spawn(
             what,
             self.deadline(&job),
-            async move { call.await.map(|stamped| (stamped.now, stamped.answer == Accepted::Done)) },
+            call,
             move |accepted, _| vec![News::Input(job, Input::Closed { run, token, accepted })],
-            move || vec![News::Input(other.0.clone(), Input::CloseUnanswered { run: other.1.clone(), token })],
+            move || vec![News::Input(other.0, Input::CloseUnanswered { run: other.1, token })],
         );
     }
 
@@ -122,19 +137,15 @@ impl Driver {
             return;
         }
         // The version was replaced twice between claim and answer: another attempt takes the newest.
-        let failure = Failure {
-            code: "start".to_owned(),
-            message: "the plugin was replaced while the run was claimed".to_owned(),
-            details: Vec::new(),
-            retryable: true,
-        };
-        let (run, token) = (start.run, start.token);
-        queue.push_back((job.clone(), Input::StartFailed { run, token, for_want: true, failure }));
+        queue.push_back((job.clone(), replaced(start)));
     }
 
     /// Heartbeats without a guest, until one is acknowledged.
-    fn confirm(&mut self, job: &JobKey, start: &Start) {
-        let Some(offered) = self.jobs.get(job).and_then(|entry| entry.serving.back()) else { return };
+    fn confirm(&mut self, job: &JobKey, start: &Start, queue: &mut VecDeque<(JobKey, Input)>) {
+        let Some(offered) = self.jobs.get(job).and_then(|entry| entry.version(start)) else {
+            queue.push_back((job.clone(), replaced(start.clone())));
+            return;
+        };
         self.heart.hold(Hold {
             job: job.clone(),
             run: start.run.clone(),
@@ -148,11 +159,12 @@ impl Driver {
     fn prune_sometimes(&mut self, job: &JobKey) {
         let Some(entry) = self.jobs.get_mut(job) else { return };
         let Some(offered) = entry.serving.back() else { return };
-        entry.unpruned += 1;
-        if entry.unpruned < PRUNE_EVERY {
+        // The first finish prunes too: a host that is restarted often would never come to the sixteenth.
+        let now = entry.ends_until_prune == 0;
+        entry.ends_until_prune = if now { PRUNE_EVERY - 1 } else { entry.ends_until_prune - 1 };
+        if !now {
             return;
         }
-        entry.unpruned = 0;
         let history_size = offered.spec.policy.history_size;
         let (store, key) = (self.parts.store.clone(), job.clone());
         self.calls.tasks.spawn(async move {
@@ -171,6 +183,11 @@ impl Driver {
         let policy = self.jobs.get(job).and_then(|entry| entry.serving.back()).map(|offered| &offered.spec.policy);
         policy.map_or(Duration::from_secs(2), |policy| policy.store_deadline())
     }
+}
+
+fn replaced(start: Start) -> Input {
+    let why = "the plugin was replaced while the run was claimed".to_owned();
+    Input::StartRefused { run: start.run, token: start.token, why }
 }
 
 impl Entry {

@@ -54,7 +54,7 @@ impl Driver {
 fn ended_input(run: RunId, token: Token, ended: &leasehold_sandbox::Ended) -> Input {
     match outcome::judge(ended) {
         Judged::Verdict(verdict) => Input::Ended { run, token, verdict, usage: outcome::usage(ended) },
-        Judged::Want(failure) => Input::StartFailed { run, token, for_want: true, failure },
+        Judged::Want(failure) => Input::StartRefused { run, token, why: failure.message },
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_lease::id::{RunKey, Token};
 use leasehold_lease::op::Accepted;
 use leasehold_sandbox as sandbox;
-use leasehold_store::{LeaseStore, LogLevel, LogLine};
+use leasehold_store::{LeaseStore, LogLevel, LogLine, StoreError};
 use tokio::sync::mpsc;
 
 use crate::clock;
@@ -52,7 +52,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Writes until every sink is gone, or the store refuses because the attempt has lost its run. While the store does
-    /// not answer, a batch is sent again every `pause`, at most for `patience`.
+    /// not answer, a batch is sent again every `pause`; after `patience` the rest of the log is given up.
     pub(super) async fn run(mut self, pause: Duration, patience: Duration) {
         let mut batch = Vec::new();
         while self.inbox.recv_many(&mut batch, BATCH).await > 0 {
@@ -70,10 +70,10 @@ impl Writer {
             // S13: the same number again writes nothing twice.
             match self.store.append_log(&self.run, &self.token, self.number, lines).await {
                 Ok(stamped) => return stamped.answer == Accepted::Done,
-                Err(error) if clock::mono() >= give_up => {
+                Err(error) if clock::mono() >= give_up || matches!(error, StoreError::Rejected { .. }) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(run = %self.run, lines = lines.len(), error, "log lines could not be stored; they are lost");
-                    return true;
+                    tracing::warn!(run = %self.run, error, "the log could not be stored; the rest of it is lost");
+                    return false;
                 }
                 Err(error) => {
                     tracing::debug!(run = %self.run, error = &error as &dyn std::error::Error, "log lines wait for the store");

@@ -8,10 +8,10 @@ use leasehold_lease::id::{Digest, JobKey, RunKey};
 use leasehold_lease::op::Announce;
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::Plugin;
-use leasehold_store::{AnnounceAnswer, RunView, StoreError};
+use leasehold_store::{AnnounceAnswer, RunView};
 
-use super::Driver;
 use super::calls::News;
+use super::{Driver, Entry};
 use crate::clock;
 use crate::plugins::{Catalog, OfferedJob};
 
@@ -36,46 +36,51 @@ impl Driver {
             }
             self.feed(job, Input::Withdrawn);
         }
-        let mut news = Vec::new();
         for (job, offered) in &catalog.jobs {
             let entry = self.jobs.entry(job.clone()).or_default();
             if !entry.wanted.as_ref().is_some_and(|old| old.is_same(offered)) {
                 entry.wanted = Some(offered.clone());
-                news.push(offered.clone());
+                self.next_announcement = Some(clock::mono());
             }
-        }
-        if !news.is_empty() {
-            self.announce(news);
         }
     }
 
-    /// Tells the store of these jobs, as often as it takes. They are scheduled when it has answered.
-    fn announce(&mut self, offered: Vec<OfferedJob<Plugin>>) {
-        let (store, clock, news) = (self.parts.store.clone(), self.calls.clock.clone(), self.calls.news.clone());
+    /// Tells the store of all jobs that are offered and not served yet; they are scheduled when it has answered. One
+    /// call at a time, so that the store ends with what is offered last.
+    pub(super) fn announce(&mut self) {
+        self.next_announcement = None;
+        let unserved = |entry: &&Entry| match (&entry.wanted, entry.serving.back()) {
+            (Some(wanted), Some(served)) => !wanted.is_same(served),
+            (wanted, _) => wanted.is_some(),
+        };
+        let offered: Vec<OfferedJob<Plugin>> =
+            self.jobs.values().filter(unserved).filter_map(|entry| entry.wanted.clone()).collect();
+        if offered.is_empty() {
+            return;
+        }
+        self.announcing = true;
+        let store = self.parts.store.clone();
         let jobs: Vec<(JobKey, Announce)> = offered
             .iter()
             .map(|offered| (offered.spec.key.clone(), Announce { fingerprint: fingerprint(offered) }))
             .collect();
-        self.calls.tasks.spawn(async move {
-            loop {
-                match store.announce(&jobs).await {
-                    Ok(checked) => {
-                        clock.heard(checked.now);
-                        let answers = offered.into_iter().zip(checked.answer).collect();
-                        // The driver has ended: nobody is left to hear it.
-                        drop(news.send(News::Announced(answers)));
-                        return;
-                    }
-                    Err(error) => {
-                        not_announced(jobs.len(), &error);
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                    }
-                }
-            }
-        });
+        self.calls.spawn(
+            "telling the store of jobs",
+            Duration::from_secs(2),
+            async move { store.announce(&jobs).await.map(|checked| (checked.now, checked.answer)) },
+            |answers, _| vec![News::Announced(offered.into_iter().zip(answers).collect())],
+            || vec![News::NotAnnounced],
+        );
+    }
+
+    /// The store did not answer: once more in a second, with what is offered then.
+    pub(super) fn not_announced(&mut self) {
+        self.announcing = false;
+        self.next_announcement = Some(clock::mono() + Duration::from_secs(1));
     }
 
     pub(super) fn announced(&mut self, answers: Vec<(OfferedJob<Plugin>, AnnounceAnswer)>) {
+        self.announcing = false;
         for (offered, answer) in answers {
             let job = offered.spec.key.clone();
             let Some(entry) = self.jobs.get_mut(&job) else { continue };
@@ -123,7 +128,7 @@ impl Driver {
             return;
         }
         self.polling = true;
-        let store = self.parts.store.clone();
+        let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
         let deadline = (heartbeat / 2).min(Duration::from_secs(2));
         self.calls.spawn(
             "looking for unfinished runs",
@@ -132,7 +137,8 @@ impl Driver {
                 let mut all = Vec::new();
                 loop {
                     let after = all.last().map(|view: &RunView| view.key.clone());
-                    let page = store.unfinished(&jobs, after.as_ref(), PAGE).await?;
+                    let page = store.unfinished(&jobs, after.as_ref(), PAGE).await;
+                    let page = page.inspect_err(|_| drop(news.send(News::Polled)))?;
                     let full = page.answer.len() == PAGE;
                     all.extend(page.answer);
                     if !full {
@@ -143,7 +149,8 @@ impl Driver {
             |views, now| {
                 views.into_iter().map(|view| seen(view.key.clone(), Some(view), now)).chain([News::Polled]).collect()
             },
-            || vec![News::Polled],
+            // It is over when the call is, not when waiting for it is: there is one poll at a time.
+            Vec::new,
         );
     }
 
@@ -177,15 +184,12 @@ impl Driver {
             return;
         }
         tracing::info!("the store answers again");
-        self.next_poll = clock::mono();
+        // Soon, but not all hosts at once.
+        self.next_poll = self.next_poll.min(clock::mono() + self.dice.up_to(Duration::from_secs(1)));
         for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
             self.feed(job, Input::StoreUp);
         }
     }
-}
-
-fn not_announced(jobs: usize, error: &StoreError) {
-    tracing::warn!(jobs, error = error as &dyn std::error::Error, "the store cannot be told of jobs; trying again");
 }
 
 /// The plugin's digest in the words of the record.

@@ -14,6 +14,7 @@ mod open;
 mod read;
 mod save;
 mod schema;
+mod turnstile;
 mod worker;
 
 #[cfg(test)]
@@ -37,7 +38,8 @@ pub use error::{OpenError, SqliteError};
 
 use self::error::Fault;
 use self::load::Need;
-use self::worker::{Access, Worker};
+use self::turnstile::Turnstile;
+use self::worker::{Access, Station, Worker};
 use crate::clock::{self, Clock};
 use crate::memory::accepted;
 use crate::store::{
@@ -73,11 +75,15 @@ impl SqliteStore {
         let path: Arc<Path> = open::place(path)?.into();
         let mut first = open::connect(&path, Access::Write)?;
         let identity = schema::prepare(&mut first, &path)?;
-        let heartbeats = open::connect(&path, Access::Write)?;
+        let heartbeats = open::connect(&path, Access::Heartbeat)?;
         let reads = open::connect(&path, Access::Read)?;
-        let start = |name, db, access| Worker::start(name, &path, db, access, clock.clone());
+        let turnstile = Arc::new(Turnstile::default());
+        let start = |name, db, access| {
+            let station = Station { db, access, turnstile: turnstile.clone(), clock: clock.clone() };
+            Worker::start(name, &path, station)
+        };
         Ok(SqliteStore {
-            heartbeats: start("sqlite-beats", heartbeats, Access::Write)?,
+            heartbeats: start("sqlite-beats", heartbeats, Access::Heartbeat)?,
             changes: start("sqlite-changes", first, Access::Write)?,
             reads: start("sqlite-reads", reads, Access::Read)?,
             clock,

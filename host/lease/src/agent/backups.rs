@@ -1,10 +1,10 @@
 //! Runs that another instance executes, and what to do when it dies.
 
 use crate::id::RunId;
-use crate::run::{Run, Status};
+use crate::run::{Outcome, Run, Status};
 use crate::time::Millis;
 
-use super::{Agent, Backup, Command, Part, Place, Seen, State, Turn};
+use super::{Agent, Backup, Command, EventKind, Part, Place, Seen, State, Turn};
 
 impl Agent {
     /// The store has shown a run, by a check or by the poll for unfinished runs.
@@ -30,7 +30,11 @@ impl Agent {
     fn found(&mut self, t: &mut Turn<'_>, run: &RunId, record: &Run, store_now: Millis) {
         let unfinished = record.status == Status::Running;
         let outdated = self.ended.iter().any(|(ended, attempt)| ended == run && record.attempt() <= *attempt);
-        if !unfinished || outdated || (record.expired(store_now) && self.left_for_due_slot(run, t.now.wall)) {
+        if !unfinished || outdated {
+            return;
+        }
+        if record.expired(store_now) && self.left_for_due_slot(run, t.now.wall) {
+            self.left.insert(run.clone());
             return;
         }
         self.back_up(t, run, Some(record.attempt()), None);
@@ -39,13 +43,29 @@ impl Agent {
 
     fn look_at(&mut self, t: &mut Turn<'_>, run: &RunId, record: &Run, store_now: Millis) {
         match record.status {
-            Status::Success | Status::Failed | Status::Interrupted => self.remove(t, run),
+            Status::Success | Status::Failed => self.remove(t, run),
+            Status::Interrupted => {
+                let reason = match &record.outcome {
+                    Some(Outcome::Interrupted { reason }) => reason.as_str(),
+                    _ => "",
+                };
+                self.tell_outrun(t, run, reason);
+                self.remove(t, run);
+            }
             Status::Pending => self.check_again(t, run),
             Status::Running if healthy(record, store_now) => self.check_again(t, run),
             Status::Running if record.expired(store_now) && self.left_for_due_slot(run, t.now.wall) => {
+                self.left.insert(run.clone());
                 self.remove(t, run);
             }
             Status::Running => self.want_takeover(t, run),
+        }
+    }
+
+    /// A run was given up because a newer slot started first. The host that started that one says so.
+    pub(super) fn tell_outrun(&self, t: &mut Turn<'_>, run: &RunId, reason: &str) {
+        if run.slot() < self.last_won {
+            t.event(EventKind::Interrupted, run, None, format!("given up: {reason}"));
         }
     }
 
@@ -77,7 +97,7 @@ impl Agent {
     /// The runner is dead. A full host stays a backup, keeps looking, and claims when a place is free.
     fn want_takeover(&mut self, t: &mut Turn<'_>, run: &RunId) {
         let at = t.next_check(&self.policy);
-        let Some(Part { place, state: State::Backup(backup) }) = self.parts.get_mut(run) else { return };
+        let Some(Part { place, state: State::Backup(backup), .. }) = self.parts.get_mut(run) else { return };
         backup.check = Some(at);
         if *place == Place::None {
             *place = Place::Asked;

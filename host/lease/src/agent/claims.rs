@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::id::{Attempt, Fence, RunId, Token};
+use crate::id::{Attempt, RunId, Token};
 use crate::op::{Claim, ClaimAnswer, ClaimKind};
 use crate::policy::CLOCK_GRACE;
 use crate::time::{Millis, Mono};
@@ -73,26 +73,37 @@ impl Agent {
 
     /// How long a claim sent now may be resent: a slot's until it could only be late, others for a lease.
     fn time_to_be_late(&self, t: &Turn<'_>, run: &RunId, kind: ClaimKind) -> Duration {
-        let bound = match kind {
-            ClaimKind::Slot => self.policy.max_late,
-            ClaimKind::CatchUp { age } => self.policy.catch_up.min(age + self.policy.max_late),
-            ClaimKind::Takeover | ClaimKind::OnDemand => return self.policy.lease,
-        };
-        run.slot().map_or(self.policy.lease, |slot| (slot.0 + bound + CLOCK_GRACE).since(t.now.store))
+        match (kind.bound(&self.policy.terms()), run.slot()) {
+            (Some(bound), Some(slot)) => (slot.0 + bound + CLOCK_GRACE).since(t.now.store),
+            _ => self.policy.lease,
+        }
+    }
+
+    /// Waits for a place until it could only be late; the claim follows when there is one.
+    pub(super) fn ask_for_place(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind) {
+        let until = t.now.mono + self.time_to_be_late(t, run, kind);
+        self.become_state(t, run, State::Waiting { kind, until });
+        if let Some(part) = self.parts.get_mut(run).filter(|part| part.place == Place::None) {
+            part.place = Place::Asked;
+            t.out.push(Command::Reserve(run.clone()));
+        }
     }
 
     /// The claim was not answered: send the same again soon, or give it up.
     pub(super) fn claim_unanswered(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
-        let pause = self.policy.store_deadline();
+        let (pause, useless) = (self.policy.store_deadline(), self.stopping || self.offer.is_none());
         let Some(claiming) = self.claiming(run, token) else { return };
-        if t.now.mono < claiming.give_up && !self.stopping {
-            let claiming = self.claiming(run, token).expect("it was found a moment ago");
+        if t.now.mono < claiming.give_up && !useless {
             claiming.resend = Some(t.now.mono + pause);
             return;
         }
         self.store_failed = true;
         t.event(EventKind::StoreDown, run, None, "the store did not answer the claim in time");
-        // A copy may have won all the same: what was won is given back by its token.
+        self.give_claim_up(t, run, token);
+    }
+
+    /// A copy may have won all the same: what was won is given back by its token.
+    fn give_claim_up(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
         self.release_stray(t, run, token);
         self.remove(t, run);
         t.out.push(Command::Poll);
@@ -115,6 +126,7 @@ impl Agent {
         answer: ClaimAnswer,
         store_now: Millis,
     ) {
+        self.compare_clocks(t, store_now);
         let Some(claiming) = self.claiming(run, token) else {
             // The answer to a claim that was given up: what it won is given back at once.
             if matches!(answer, ClaimAnswer::Won { .. }) && !self.holds(run, token) {
@@ -123,14 +135,16 @@ impl Agent {
             return;
         };
         let (kind, first_sent, digest) = (claiming.claim.kind, claiming.first_sent, claiming.claim.digest);
+        let in_time = t.now.mono < claiming.give_up;
         match answer {
             ClaimAnswer::Won { attempt, fence, payload } => {
                 let reason = reason(kind, attempt);
                 let due = run.slot().map_or(store_now, |slot| slot.0);
                 let start = Start { run: run.clone(), token, attempt, fence, reason, due, digest, first_sent, payload };
-                self.won(t, run, kind, start, fence);
+                self.won(t, run, kind, start);
             }
-            ClaimAnswer::Old => self.resend_claim(t, run),
+            ClaimAnswer::Old if in_time && !self.stopping && self.offer.is_some() => self.resend_claim(t, run),
+            ClaimAnswer::Old => self.give_claim_up(t, run, token),
             ClaimAnswer::Early => self.early(t, run, kind, store_now),
             _ if self.stopping => self.remove(t, run),
             ClaimAnswer::Running { attempt, .. } => self.back_up(t, run, Some(attempt), None),
@@ -155,9 +169,13 @@ impl Agent {
         }
     }
 
-    fn won(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, start: Start, fence: Fence) {
-        let (attempt, token) = (start.attempt, start.token);
+    fn won(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, start: Start) {
+        let (attempt, token, fence) = (start.attempt, start.token, start.fence);
         self.heard(run.slot(), None);
+        self.last_won = self.last_won.max(run.slot());
+        for left in std::mem::take(&mut self.left) {
+            self.tell_outrun(t, &left, "a newer slot started first");
+        }
         t.event(EventKind::Claimed, run, Some(attempt), format!("fence {}", fence.0));
         if let ClaimKind::CatchUp { age } = kind {
             t.event(EventKind::CatchUp, run, Some(attempt), format!("{} s after it was due", age.as_secs()));
@@ -184,7 +202,7 @@ impl Agent {
         }
         let ahead = run.slot().map_or(Duration::ZERO, |slot| slot.0.since(store_now));
         t.event(EventKind::Early, run, None, format!("{} ms ahead by the store's clock", ahead.as_millis()));
-        self.become_state(t, run, State::Jitter { kind, at: t.now.mono + ahead });
+        self.become_state(t, run, State::Early { kind, at: t.now.mono + ahead });
     }
 
     /// Another run of the job is live: back it up, and watch the own slot while someone could still start it.
@@ -206,20 +224,23 @@ impl Agent {
 
     /// Becomes a backup of a run; said once.
     pub(super) fn back_up(&mut self, t: &mut Turn<'_>, run: &RunId, of: Option<Attempt>, skipped_until: Option<Mono>) {
-        if skipped_until.is_none() {
-            t.event(EventKind::Backup, run, of, "");
-        }
         let check = Some(t.next_check(&self.policy));
         self.become_state(t, run, State::Backup(Backup { check, skipped_until }));
+        let Some(part) = self.parts.get_mut(run) else { return };
+        if skipped_until.is_none() && (!part.told_backup || of > part.backs_up) {
+            part.told_backup = true;
+            part.backs_up = part.backs_up.max(of);
+            t.event(EventKind::Backup, run, of, "");
+        }
     }
 
     /// Gives back a win that is not used.
     pub(super) fn release_stray(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
-        if self.strays.iter().any(|stray| stray.token == token) {
-            return;
+        // Sent again for one that is known: its first release may have come before the win.
+        if !self.strays.iter().any(|stray| stray.token == token) {
+            let give_up = t.now.mono + self.policy.lease;
+            self.strays.push(Stray { run: run.clone(), token, resend: None, give_up });
         }
-        let give_up = t.now.mono + self.policy.lease;
-        self.strays.push(Stray { run: run.clone(), token, resend: None, give_up });
         t.out.push(Command::Release { run: run.clone(), token, usage: Default::default() });
     }
 

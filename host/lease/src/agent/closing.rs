@@ -1,9 +1,12 @@
 //! From the start of a handler to the record of its end, and the stop of the host.
 
 use crate::id::{Attempt, RunId, Token};
-use crate::run::{Failure, Outcome, Usage};
+use crate::run::{Outcome, Usage};
 
 use super::{Agent, Close, Closing, Command, ENDED_KEPT, EventKind, Start, State, Turn, Verdict};
+
+/// What people are told of a loss.
+const LOST: &str = "its lease is lost: nothing more of this attempt is recorded";
 
 impl Agent {
     /// H1: after its `won`, once per win.
@@ -24,36 +27,30 @@ impl Agent {
         }
     }
 
-    /// For want of resources the run is given back and left alone for a lease; any other failure to start is final.
-    pub(super) fn start_failed(
-        &mut self,
-        t: &mut Turn<'_>,
-        run: &RunId,
-        token: Token,
-        for_want: bool,
-        failure: Failure,
-    ) {
-        if for_want {
-            self.close(t, run, token, Close::Release { shun: true }, Usage::default());
-        } else {
-            self.close(t, run, token, Close::Finish(Outcome::Failed(failure)), Usage::default());
+    /// The run is given back and left alone for a lease. (Any other failure to start is an end like others, and final.)
+    pub(super) fn start_refused(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, why: String) {
+        match self.parts.get(run).map(|part| &part.state) {
+            Some(State::Running { lost: true, .. }) => self.ended(t, run, token, Verdict::Nothing, Usage::default()),
+            _ => self.close(t, run, token, Close::Shun { why }, Usage::default()),
         }
     }
 
     /// The guest has ended: tell the store, or nobody when the run is lost.
     pub(super) fn ended(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, verdict: Verdict, usage: Usage) {
-        match (self.parts.get(run).map(|part| &part.state), verdict) {
-            (Some(State::Running { token: held, lost, attempt }), verdict) if *held == token => {
-                let attempt = *attempt;
-                // H2: nothing of a lost attempt is acted on.
-                match verdict {
-                    _ if *lost => self.after_loss(t, run, token, attempt),
-                    Verdict::Nothing => self.after_loss(t, run, token, attempt),
-                    Verdict::Finish(outcome) => self.close(t, run, token, Close::Finish(outcome), usage),
-                    Verdict::Release => self.close(t, run, token, Close::Release { shun: false }, usage),
-                }
+        let (attempt, lost) = match self.parts.get(run).map(|part| &part.state) {
+            Some(State::Running { token: held, lost, attempt }) if *held == token => (*attempt, *lost),
+            _ => return,
+        };
+        // H2: nothing of a lost attempt is acted on.
+        match verdict {
+            _ if lost => self.after_loss(t, run, token, attempt),
+            Verdict::Finish(outcome) => self.close(t, run, token, Close::Finish(outcome), usage),
+            Verdict::Release => self.close(t, run, token, Close::Release, usage),
+            Verdict::Nothing => {
+                // The guest was told and has ended before the word of it came here.
+                t.event(EventKind::Lost, run, Some(attempt), LOST);
+                self.after_loss(t, run, token, attempt);
             }
-            _ => {}
         }
     }
 
@@ -63,11 +60,11 @@ impl Agent {
             Some(State::Running { token: held, attempt, lost }) if *held == token && !*lost => {
                 *lost = true;
                 let attempt = *attempt;
-                t.event(EventKind::Lost, run, Some(attempt), "its heartbeat was refused");
+                t.event(EventKind::Lost, run, Some(attempt), LOST);
             }
             Some(State::Confirming(start)) if start.token == token => {
                 let attempt = start.attempt;
-                t.event(EventKind::Lost, run, Some(attempt), "it was lost before it started");
+                t.event(EventKind::Lost, run, Some(attempt), LOST);
                 self.after_loss(t, run, token, attempt);
             }
             // While closing, the answer to the finish or release decides.
@@ -109,12 +106,15 @@ impl Agent {
                     self.ended.pop_front();
                 }
             }
-            Close::Release { shun } => {
-                t.event(EventKind::Interrupted, run, Some(attempt), "handed over");
-                if shun && !self.stopping {
-                    let until = t.now.mono + self.policy.lease;
-                    self.become_state(t, run, State::Shunned { until });
-                } else {
+            Close::Release => {
+                t.event(EventKind::Interrupted, run, Some(attempt), "handed over: the host stops");
+                self.remove(t, run);
+            }
+            Close::Shun { why } => {
+                t.event(EventKind::Interrupted, run, Some(attempt), format!("handed over: {why}"));
+                let until = t.now.mono + self.policy.lease;
+                self.become_state(t, run, State::Shunned { until });
+                if self.stopping {
                     self.remove(t, run);
                 }
             }
@@ -151,7 +151,7 @@ impl Agent {
                 State::Closing(_) => {}
                 State::Confirming(start) => {
                     let token = start.token;
-                    self.close(t, &run, token, Close::Release { shun: false }, Usage::default());
+                    self.close(t, &run, token, Close::Release, Usage::default());
                 }
                 // A copy on its way is given back when it wins; one that was not answered may have won.
                 State::Claiming(claiming) if claiming.resend.is_none() => {}
@@ -160,7 +160,11 @@ impl Agent {
                     self.release_stray(t, &run, token);
                     self.remove(t, &run);
                 }
-                State::Waiting { .. } | State::Jitter { .. } | State::Backup(_) | State::Shunned { .. } => {
+                State::Waiting { .. }
+                | State::Jitter { .. }
+                | State::Early { .. }
+                | State::Backup(_)
+                | State::Shunned { .. } => {
                     self.remove(t, &run);
                 }
             }
@@ -186,7 +190,7 @@ impl Agent {
         };
         let give_up = match close {
             Close::Finish(_) => None,
-            Close::Release { .. } => {
+            Close::Release | Close::Shun { .. } => {
                 t.out.push(Command::Drop(run.clone(), token));
                 Some(t.now.mono + self.policy.lease)
             }
@@ -219,7 +223,7 @@ impl Closing {
         let (run, token, usage) = (run.clone(), self.token, self.usage);
         match &self.close {
             Close::Finish(outcome) => Command::Finish { run, token, outcome: outcome.clone(), usage },
-            Close::Release { .. } => Command::Release { run, token, usage },
+            Close::Release | Close::Shun { .. } => Command::Release { run, token, usage },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::id::{Attempt, Digest, Fence, RunId, Token};
 use crate::op::{Claim, ClaimAnswer};
 use crate::policy::Policy;
-use crate::run::{Failure, Outcome, Run, Usage};
+use crate::run::{Outcome, Run, Usage};
 use crate::schedule::Schedule;
 use crate::time::{Millis, Mono, Slot};
 
@@ -111,16 +111,14 @@ pub enum Input {
     StoreUp,
     /// A heartbeat of a running attempt was acknowledged for the first time.
     Confirmed(RunId, Token),
-    /// The handler could not be started.
-    StartFailed {
+    /// The host lacks the resources to start the handler; another host may have them.
+    StartRefused {
         /// Which run.
         run: RunId,
         /// The attempt's token.
         token: Token,
-        /// The host lacked the resources; another host may have them.
-        for_want: bool,
-        /// Why.
-        failure: Failure,
+        /// What it lacks.
+        why: String,
     },
     /// The guest has ended.
     Ended {

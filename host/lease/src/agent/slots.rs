@@ -7,7 +7,7 @@ use crate::op::ClaimKind;
 use crate::policy::CLOCK_GRACE;
 use crate::time::{Millis, Slot};
 
-use super::{Agent, Command, Event, EventKind, Offer, Part, Place, State, Turn};
+use super::{Agent, Command, Event, EventKind, Offer, State, Turn};
 
 impl Agent {
     /// The plugin directory offers the job.
@@ -20,7 +20,20 @@ impl Agent {
             return;
         }
         self.next_slot = self.next_after(t.now.wall);
+        self.tell_missed(t);
         self.catch_up(t);
+    }
+
+    /// L5: slots that passed while no host was up and that are too old to be caught up.
+    fn tell_missed(&self, t: &mut Turn<'_>) {
+        let Some(schedule) = self.offer.as_ref().and_then(|offer| offer.schedule.as_ref()) else { return };
+        let newest = self.newest_started.max(self.newest_skipped);
+        let from = newest.map_or(self.since, |slot| slot.0.max(self.since));
+        let Some(first) = schedule.next_after(from) else { return };
+        let too_old = t.now.wall - self.policy.catch_up;
+        if let Some(last) = schedule.latest_at_or_before(too_old, first.0 - Duration::from_millis(1)) {
+            t.event(EventKind::Missed, &RunId::Slot(last), None, format!("slots from {first} on passed unseen"));
+        }
     }
 
     /// The plugin directory offers the job no more: nothing new is started; what runs goes on.
@@ -28,7 +41,14 @@ impl Agent {
         self.offer = None;
         self.next_slot = None;
         let idle = |state: &State| {
-            matches!(state, State::Waiting { .. } | State::Jitter { .. } | State::Backup(_) | State::Shunned { .. })
+            matches!(
+                state,
+                State::Waiting { .. }
+                    | State::Jitter { .. }
+                    | State::Early { .. }
+                    | State::Backup(_)
+                    | State::Shunned { .. }
+            )
         };
         let runs: Vec<RunId> =
             self.parts.iter().filter(|(_, part)| idle(&part.state)).map(|(run, _)| run.clone()).collect();
@@ -61,6 +81,16 @@ impl Agent {
         }
     }
 
+    /// A wall clock that is ahead of the store's by more than clocks may differ is corrected by the difference: else slot
+    /// after slot would be begun too early and wait.
+    pub(super) fn compare_clocks(&mut self, t: &mut Turn<'_>, store_now: Millis) {
+        let wall = t.now.wall + self.ahead;
+        let ahead = wall.since(store_now);
+        self.ahead = if ahead > CLOCK_GRACE { ahead } else { Duration::ZERO };
+        // From this turn on: slots that are still to come are computed anew at its end.
+        t.now.wall = wall - self.ahead;
+    }
+
     /// A wall clock that was set back computes its slots anew; those that have started stay out.
     pub(super) fn wall_set_back(&mut self, t: &Turn<'_>) {
         if t.now.wall + Duration::from_secs(1) < self.last_wall && self.next_slot.is_some() {
@@ -81,7 +111,7 @@ impl Agent {
             t.out.push(Command::Event(Event { kind: EventKind::Missed, run: None, attempt: None, detail }));
         }
         let age = t.now.wall.since(latest.0);
-        if age <= self.policy.max_late + CLOCK_GRACE {
+        if age < self.policy.max_late + CLOCK_GRACE {
             self.begin(t, latest, ClaimKind::Slot);
         } else if age < self.policy.catch_up {
             self.begin(t, latest, ClaimKind::CatchUp { age });
@@ -101,13 +131,7 @@ impl Agent {
         if self.parts.contains_key(&run) {
             return;
         }
-        let bound = match kind {
-            ClaimKind::CatchUp { age } => self.policy.catch_up.min(age + self.policy.max_late),
-            _ => self.policy.max_late,
-        };
-        let until = t.now.mono + (slot.0 + bound).since(t.now.wall);
-        self.parts.insert(run.clone(), Part { place: Place::Asked, state: State::Waiting { kind, until } });
-        t.out.push(Command::Reserve(run));
+        self.ask_for_place(t, &run, kind);
     }
 
     /// An expired run that is left because the next slot replaces it: a slot is due that is newer than it and newer

@@ -74,6 +74,7 @@ fn a_run_that_a_due_slot_will_replace_is_left() {
     w.until(1_300 * S);
     assert_eq!(w.status(600), Some(Status::Interrupted));
     assert_eq!(w.started(1_200), [(1_200, 1)], "caught up");
+    assert_eq!(w.count(EventKind::Interrupted), 1, "and that is told");
     assert_eq!(w.count(EventKind::Takeover), 0);
 }
 
@@ -165,6 +166,41 @@ fn clocks_that_run_ahead_wait_for_the_stores() {
     w.until(200 * S);
     assert_eq!(w.all_started(), [(60, 1), (120, 1), (180, 1)]);
     assert!(w.count(EventKind::Early) > 0);
+}
+
+#[test]
+fn a_clock_far_ahead_holds_no_places_and_delays_no_slot() {
+    let mut w = every(10).hosts(1).runs_take(S).wall_ahead(300 * S);
+    w.places(0, 2);
+    w.until(100 * S + 500);
+    let slots: Vec<(i64, u32)> = (1..=10).map(|n| (n * 10, 1)).collect();
+    assert!(w.all_started().iter().rev().eq(slots.iter().rev().take(w.all_started().len())), "{:?}", w.all_started());
+    assert!(w.all_started().len() >= 6, "{:?}", w.all_started());
+    assert!(w.count(EventKind::Early) <= 2, "{}", w.count(EventKind::Early));
+    assert_eq!(w.count(EventKind::NoPlace), 0);
+}
+
+#[test]
+fn a_slot_within_the_clock_grace_is_still_claimed() {
+    // Between max_late and max_late + 10 s the store would still let it win.
+    let mut w = every(3_600).hosts(1).runs_take(S);
+    w.until(3_590 * S);
+    w.freeze(0, 75 * S);
+    w.until(3_670 * S);
+    assert_eq!(w.started(3_600), [(3_600, 1)]);
+    assert_eq!(w.count(EventKind::Late), 0);
+}
+
+#[test]
+fn slots_that_passed_while_no_host_was_up_are_told() {
+    let mut w = every(60).hosts(1).runs_take(S);
+    w.until(70 * S);
+    w.crash(0);
+    w.until(1_000 * S);
+    w.boot(0);
+    w.until(1_005 * S);
+    assert_eq!(w.count(EventKind::Missed), 1);
+    assert_eq!(w.started(960), [(960, 1)], "the latest is caught up");
 }
 
 #[test]

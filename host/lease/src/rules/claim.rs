@@ -78,11 +78,7 @@ fn fresh(job: &mut Edit<'_>, now: Millis, claim: &Claim) -> ClaimAnswer {
     let none = ClaimAnswer::None { newest_started: job.newest_started };
     // Only trigger creates an on-demand run, only a slot's own claim or a catch-up a scheduled one.
     let Some(slot) = claim.run.slot() else { return none };
-    let bound = match claim.kind {
-        ClaimKind::Takeover | ClaimKind::OnDemand => return none,
-        ClaimKind::Slot => claim.terms.max_late,
-        ClaimKind::CatchUp { age } => claim.terms.catch_up.min(age.saturating_add(claim.terms.max_late)),
-    };
+    let Some(bound) = claim.kind.bound(&claim.terms) else { return none };
     // S9: a scheduled run's first win is neither late nor early.
     if now > slot.0 + bound + CLOCK_GRACE {
         return ClaimAnswer::Late;

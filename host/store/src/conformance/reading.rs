@@ -111,7 +111,7 @@ pub async fn history_is_newest_first_and_filtered(bench: &Bench) {
     assert_eq!(ask(HistoryQuery { since: Some(now - ms(20)), ..any.clone() }).await, all[..3]);
     assert_eq!(ask(HistoryQuery { status: Some(Status::Running), ..any.clone() }).await, all[..1]);
     assert_eq!(ask(HistoryQuery { job: Some(b.clone()), ..any.clone() }).await, all[2..3]);
-    let narrow = HistoryQuery { job: Some(a), status: Some(Status::Success), since: Some(now - ms(29)), ..any.clone() };
+    let narrow = HistoryQuery { job: Some(a), status: Some(Status::Success), since: Some(now - ms(20)), ..any.clone() };
     assert_eq!(ask(narrow).await, all[1..2]);
     assert_eq!(ask(HistoryQuery { job: Some(job("unknown")), ..any }).await, Vec::<String>::new());
 }

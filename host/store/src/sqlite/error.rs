@@ -111,7 +111,10 @@ pub enum SqliteError {
         source: rusqlite::Error,
     },
     /// A record that no version of Leasehold writes.
-    #[error("the record of {what} in {} is damaged: {reason}; restore the file from a copy, or move it away", path.display())]
+    #[error(
+        "the record of {what} in {} is damaged: {reason}; restore the file from a copy, or move it away",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -121,7 +124,10 @@ pub enum SqliteError {
         reason: String,
     },
     /// A rule found the record in a state that cannot be.
-    #[error("a rule was broken in {}: {message}; this is a fault in Leasehold or damage to the file, please report it", path.display())]
+    #[error(
+        "a rule was broken in {}: {message}; this is a fault in Leasehold or damage to the file, please report it",
+        path.display()
+    )]
     RuleBroken {
         /// The file.
         path: PathBuf,

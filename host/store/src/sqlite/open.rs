@@ -52,6 +52,8 @@ fn configure(db: &mut Connection, access: Access) -> rusqlite::Result<()> {
     db.busy_handler(Some(busy::handler()))?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    // Or statements are planned anew whenever another value is bound: measured, reads took twice as long.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "foreign_keys", true)?;
     // An acknowledged write survives the loss of power.

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::error::{Fault, OpenError, SqliteError};
 use super::schema;
+use super::turnstile::Turnstile;
 use crate::clock::Clock;
 use crate::store::StoreError;
 
@@ -28,6 +29,8 @@ const BATCH: usize = 128;
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
+    /// As `Write`, and before all other writers of this process.
+    Heartbeat,
     /// Takes the write lock at the start: a read that turns into a write would fail at once instead of waiting.
     Write,
     /// Only looks.
@@ -43,17 +46,11 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Starts the thread.
-    pub(super) fn start(
-        name: &str,
-        path: &Arc<Path>,
-        db: Connection,
-        access: Access,
-        clock: Clock,
-    ) -> Result<Worker, OpenError> {
+    pub(super) fn start(name: &str, path: &Arc<Path>, station: Station) -> Result<Worker, OpenError> {
         let (queue, requests) = mpsc::channel(QUEUE);
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || serve(&Session { db, access, clock }, requests))
+            .spawn(move || serve(&station, requests))
             .map_err(|source| OpenError::Thread { path: PathBuf::from(&**path), source })?;
         Ok(Worker { queue: Some(queue), thread: Some(thread), path: path.clone() })
     }
@@ -141,15 +138,16 @@ impl<A: Send, W: FnMut(&Connection, Millis) -> Result<A, Fault> + Send> Request 
 }
 
 /// What a thread works with.
-struct Session {
-    db: Connection,
-    access: Access,
-    clock: Clock,
+pub(super) struct Station {
+    pub(super) db: Connection,
+    pub(super) access: Access,
+    pub(super) turnstile: Arc<Turnstile>,
+    pub(super) clock: Clock,
 }
 
 type Batch = Vec<Box<dyn Request>>;
 
-fn serve(session: &Session, mut requests: mpsc::Receiver<Box<dyn Request>>) {
+fn serve(station: &Station, mut requests: mpsc::Receiver<Box<dyn Request>>) {
     while let Some(first) = requests.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH
@@ -159,11 +157,14 @@ fn serve(session: &Session, mut requests: mpsc::Receiver<Box<dyn Request>>) {
         }
         // Nobody waits for the others any more, and they have not begun.
         batch.retain(|request| request.wanted());
-        session.transact(batch);
+        // Those who only look wait for nobody: they see what was committed last.
+        let _turn =
+            (station.access != Access::Read).then(|| station.turnstile.enter(station.access == Access::Heartbeat));
+        station.transact(batch);
     }
 }
 
-impl Session {
+impl Station {
     /// Runs a batch in one transaction and answers.
     fn transact(&self, mut batch: Batch) {
         if batch.is_empty() {
@@ -190,7 +191,7 @@ impl Session {
 
     fn begin(&self) -> Result<(), Fault> {
         self.step(match self.access {
-            Access::Write => "BEGIN IMMEDIATE",
+            Access::Heartbeat | Access::Write => "BEGIN IMMEDIATE",
             Access::Read => "BEGIN",
         })?;
         schema::still_known(&self.db)

@@ -9,7 +9,7 @@ use crate::id::{Attempt, Digest, RunId, Token};
 use crate::op::{Accepted, Announce, Finish, Heartbeat, HeartbeatAnswer, Release};
 use crate::policy::Policy;
 use crate::rules;
-use crate::run::{Failure, Job, Outcome, Run, Status, Usage};
+use crate::run::{Job, Outcome, Run, Status, Usage};
 use crate::schedule::Schedule;
 use crate::time::{Millis, Mono, Slot};
 
@@ -321,9 +321,7 @@ impl World {
 
     fn start(&mut self, host: usize, start: Start) {
         if self.host(host).want {
-            let failure =
-                Failure { code: "no-resources".into(), message: String::new(), details: vec![], retryable: false };
-            let input = Input::StartFailed { run: start.run, token: start.token, for_want: true, failure };
+            let input = Input::StartRefused { run: start.run, token: start.token, why: "no memory".to_owned() };
             return self.input(host, input);
         }
         self.started.push((start.run.slot().expect("scheduled").0.0 / 1_000, start.attempt.0));
@@ -333,7 +331,7 @@ impl World {
     fn hold(&mut self, host: usize, start: Start, running: bool) {
         let verdict = Verdict::Finish(Outcome::Success { output: vec![], cut: false });
         let ends = running.then_some((self.now + self.takes, verdict));
-        let lease = Holding::new(&self.policy, start.first_sent);
+        let lease = Holding::new(&self.policy, start.first_sent, mono(self.now));
         let h = self.host(host);
         h.guests.retain(|guest| guest.start.token != start.token);
         h.guests.push(Guest { start, lease, ends, running });

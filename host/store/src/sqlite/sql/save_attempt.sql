@@ -6,5 +6,6 @@ VALUES (:run, :attempt, :token, :fence, :runner, :lease_ms, :max_attempts, :over
         :history_size, :digest, :started_at, :ended_at, :ended, :last_write, :wall_ms, :cpu_ms, :peak_memory,
         :host_calls, :log_bytes)
 ON CONFLICT (run, attempt) DO UPDATE
-SET ended_at = excluded.ended_at, ended = excluded.ended, last_write = excluded.last_write, wall_ms = excluded.wall_ms,
-    cpu_ms = excluded.cpu_ms, peak_memory = excluded.peak_memory, host_calls = excluded.host_calls, log_bytes = excluded.log_bytes
+SET ended_at = excluded.ended_at, ended = excluded.ended, last_write = excluded.last_write,
+    wall_ms = excluded.wall_ms, cpu_ms = excluded.cpu_ms, peak_memory = excluded.peak_memory,
+    host_calls = excluded.host_calls, log_bytes = excluded.log_bytes

@@ -12,8 +12,12 @@ fn worker(folder: &TempDir) -> (Worker, Connection) {
     drop(SqliteStore::open(&path).unwrap());
     let db = open::connect(&path, Access::Write).unwrap();
     db.execute_batch("CREATE TABLE t (x INTEGER PRIMARY KEY, filler BLOB)").unwrap();
-    let worker = Worker::start("sqlite-test", &path, db, Access::Write, clock::machine()).unwrap();
+    let worker = Worker::start("sqlite-test", &path, station(db)).unwrap();
     (worker, Connection::open(&path).unwrap())
+}
+
+fn station(db: Connection) -> Station {
+    Station { db, access: Access::Write, turnstile: Arc::default(), clock: clock::machine() }
 }
 
 fn insert(x: i64) -> impl FnMut(&Connection, Millis) -> Result<(), Fault> + Send + 'static {
@@ -167,7 +171,7 @@ async fn a_full_disk_costs_the_request_that_needs_the_room() {
     // SQLite answers the same when a file may not grow as when the disk is full.
     let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
-    let worker = Arc::new(Worker::start("sqlite-test", &path, db, Access::Write, clock::machine()).unwrap());
+    let worker = Arc::new(Worker::start("sqlite-test", &path, station(db)).unwrap());
     let go = held_up(&worker).await;
     let small = queued(&worker, insert(1)).await;
     let large = queued(&worker, |db: &Connection, _| {
@@ -234,4 +238,27 @@ fn a_write_after_a_read_does_not_fail_at_once_when_another_writes() {
     second.execute_batch("CREATE TABLE u (x)").unwrap();
     let error = first.execute_batch("CREATE TABLE v (x)").unwrap_err();
     assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+}
+
+#[test]
+fn a_heartbeat_has_the_turn_before_all_other_writers() {
+    let turnstile = Turnstile::default();
+    for _ in 0..50 {
+        let order = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let turn = turnstile.enter(false);
+            scope.spawn(|| {
+                let _turn = turnstile.enter(true);
+                order.lock().unwrap().push("heartbeat");
+            });
+            while turnstile.waiting_urgently() == 0 {
+                std::thread::yield_now();
+            }
+            drop(turn);
+            // This thread is awake and the other one is not: it would be first if it might.
+            let _turn = turnstile.enter(false);
+            order.lock().unwrap().push("another writer");
+        });
+        assert_eq!(*order.lock().unwrap(), ["heartbeat", "another writer"]);
+    }
 }
