@@ -47,6 +47,12 @@ struct Global {
     /// The configuration file [default: leasehold.toml in the working folder, where there is one]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The plugin directory, in place of the configured one
+    #[arg(long, global = true, value_name = "DIR")]
+    plugins: Option<PathBuf>,
+    /// The store, in place of the configured one: sqlite://path/to/leasehold.db
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
     /// Print results as JSON: one object, or one object a line
     #[arg(long, global = true)]
     json: bool,
@@ -138,8 +144,8 @@ fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
         match &cli.command {
             Command::Serve(command) => Box::pin(command.run(global)).await,
             Command::Check(command) => Box::pin(command.run(global, out)).await,
-            Command::Exec(command) => Box::pin(command.run(out)).await,
-            Command::Inspect(command) => Box::pin(command.run(out)).await,
+            Command::Exec(command) => Box::pin(command.run(global, out)).await,
+            Command::Inspect(command) => Box::pin(command.run(global, out)).await,
             Command::Next(command) => Box::pin(command.run(global, out)).await,
             Command::Jobs(command) => Box::pin(command.run(global, out)).await,
             Command::Runs(command) => Box::pin(command.run(global, out)).await,
@@ -152,15 +158,29 @@ fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
 }
 
 impl Global {
-    /// Where the configuration comes from, with the flags of a command that has some.
-    fn sources(&self, flags: Flags) -> Result<Sources, CliError> {
+    /// Where the configuration comes from.
+    fn sources(&self) -> Result<Sources, CliError> {
+        let flags = Flags { plugins: self.plugins.clone(), store: self.store.clone() };
         let folder = std::env::current_dir().map_err(CliError::WorkingFolder)?;
         Ok(Sources { folder, file: self.config.clone(), env: std::env::vars_os().collect(), flags })
     }
 
     /// The configuration, checked.
-    fn load(&self, flags: Flags) -> Result<Config, CliError> {
-        Config::load(&self.sources(flags)?).map_err(CliError::Config)
+    fn load(&self) -> Result<Config, CliError> {
+        Config::load(&self.sources()?).map_err(CliError::Config)
+    }
+
+    /// Refuses the flags that a command without a configuration would ignore.
+    fn refuse_configuration(&self, command: &'static str) -> Result<(), CliError> {
+        let given = [
+            ("--config", self.config.is_some()),
+            ("--plugins", self.plugins.is_some()),
+            ("--store", self.store.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(CliError::NoConfiguration { flag, command }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -176,8 +196,9 @@ mod tests {
 
     #[test]
     fn global_flags_stand_before_or_behind_the_command() {
-        for line in ["leasehold --json runs", "leasehold runs --json"] {
-            assert!(Cli::try_parse_from(line.split(' ')).expect(line).global.json, "{line}");
+        for line in ["leasehold --json --store memory: runs", "leasehold runs --json --store memory:"] {
+            let global = Cli::try_parse_from(line.split(' ')).expect(line).global;
+            assert!(global.json && global.store.as_deref() == Some("memory:"), "{line}");
         }
     }
 
@@ -192,6 +213,7 @@ mod tests {
             ("leasehold next --every 90s --tz UTC", true),
             ("leasehold next --every 90", true),
             ("leasehold show a/b/c", true),
+            ("leasehold show a yesterday", true),
             ("leasehold runs -n 0", true),
             ("leasehold runs --status fine", true),
             ("leasehold exec x.wasm --memory 64", true),

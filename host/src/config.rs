@@ -24,6 +24,7 @@ pub use settings::{JobLimits, Quota, TenantSettings};
 pub(crate) use settings::{NOT_YET, read_job};
 pub use store_url::StoreUrl;
 
+use crate::regular_file;
 use reader::{Section, Wrong};
 use settings::Layer;
 use tree::{Node, Table, Value};
@@ -67,6 +68,8 @@ pub struct Config {
     pub host: HostSettings,
     /// Where the record is kept.
     pub store: StoreUrl,
+    /// Its file is there and could not be read: what it says is not known.
+    pub(crate) unread: bool,
     defaults: TenantSettings,
     tenants: BTreeMap<TenantName, TenantSettings>,
 }
@@ -98,9 +101,11 @@ impl Config {
     pub fn read(sources: &Sources) -> (Config, Problems) {
         let mut problems = Problems::default();
         let file = sources.file.clone().or_else(|| Some(sources.folder.join(FILE_NAME)).filter(|file| file.exists()));
+        let mut unread = false;
         let mut root = file.as_deref().map_or_else(Table::new, |file| {
             read_file(file).unwrap_or_else(|found| {
                 problems.append(found);
+                unread = true;
                 Table::new()
             })
         });
@@ -120,7 +125,7 @@ impl Config {
         let tenants = read_tenants(root.section("tenants"), &defaults, &mut problems);
         problems.append(root.finish());
         problems.sort();
-        (Config { file, host, store, defaults: defaults.settings(), tenants }, problems)
+        (Config { file, host, store, unread, defaults: defaults.settings(), tenants }, problems)
     }
 
     /// What holds for a tenant: its own section over `[defaults]`, or `[defaults]` alone.
@@ -160,7 +165,7 @@ impl Folders<'_> {
 fn read_file(file: &Path) -> Result<Table, Problems> {
     let refuse = |reason: String| Problems::from(Problem::of(Place::file(file), reason));
     let mut bytes = Vec::new();
-    std::fs::File::open(file)
+    regular_file::open(file)
         .and_then(|opened| opened.take(FILE_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| refuse(format!("the configuration cannot be read: {error}")))?;
     if bytes.len() as u64 > FILE_MAX {

@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod outcome;
 mod places;
 pub mod plugins;
+pub mod regular_file;
 pub mod zones;
 
 pub use driver::guest_limits;

@@ -24,7 +24,7 @@ pub struct JobDraft {
     pub name: JobName,
     /// Where the manifest defines it.
     pub place: Place,
-    /// When it is due; none for a job on demand only.
+    /// When it is due; none for a job that the schedule never starts.
     pub schedule: Option<Schedule>,
     /// The tenant's policy with what the job sets of its own.
     pub policy: Policy,
@@ -79,8 +79,8 @@ pub fn read(
             Vec::new()
         }
         None => {
-            let hint = "write [[jobs]] above each job, or remove the file to offer the plugin on demand only";
-            problems.push(Problem::of(Place::file(file), "the manifest has no jobs").hint(hint));
+            problems
+                .push(Problem::of(Place::file(file), "the manifest has no jobs").hint("write [[jobs]] above each job"));
             Vec::new()
         }
     };

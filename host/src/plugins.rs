@@ -1,13 +1,14 @@
 //! The plugin directory: what lies in it is read at start and followed from then on.
 //!
 //! `plugins/<tenant>/<plugin>.wasm` is a plugin and `plugins/<tenant>/<plugin>.toml` beside it lists its jobs; without
-//! that file the plugin is the job `<tenant>/<plugin>`, on demand only. Files directly in the directory belong to the
+//! that file the plugin is the job `<tenant>/<plugin>`, which has no schedule. Files directly in the directory belong to the
 //! tenant `default`. A file is taken when it has stopped changing and validates; until then the version before serves.
 //! A payload file is read with its manifest and again when it changes.
 
 use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_lease::schedule::Zones;
 use leasehold_lease::time::Millis;
@@ -96,14 +97,19 @@ pub async fn scan<L: PluginLoader>(
 ) -> Arc<Catalog<L::Plugin>> {
     let (publish, catalog) = watch::channel(Arc::new(Catalog::default()));
     let context = Arc::new(Context { config, zones, loader });
-    Watch::new(context, Pace::default(), publish).first_scan(now).await;
+    // Who asks for everything waits for everything.
+    let pace = Pace { patience: Duration::MAX, ..Pace::default() };
+    Watch::new(context, pace, publish).first_scan(now).await;
     Arc::clone(&catalog.borrow())
 }
 
 /// Everything that is wrong, at once: in the configuration, and in the plugin directory it names, of which each file is
-/// read and each plugin validated. Empty when nothing is.
+/// read and each plugin validated. Empty when nothing is. A configuration that cannot be read does not say which
+/// directory is meant, so none is looked at then.
 pub async fn check<L: PluginLoader>(sources: &Sources, zones: Zones, loader: L, now: Millis) -> Problems {
     let (config, mut problems) = Config::read(sources);
-    problems.append(scan(Arc::new(config), zones, loader, now).await.problems());
+    if !config.unread {
+        problems.append(scan(Arc::new(config), zones, loader, now).await.problems());
+    }
     problems
 }

@@ -30,7 +30,7 @@ pub struct Error {
 /// What the host is asked to do with a failed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Worth another try. A hint: a failure is final unless the job's policy asks for retries.
+    /// Worth another try. Recorded as a hint: only dead runners are retried, a failure is final.
     Retryable,
     /// Never try this run again.
     Permanent,

@@ -3,6 +3,9 @@
 //! Everything here is a plain function of state, time and message. Nothing awaits, reads a clock, draws a random number
 //! or touches a file, so that the same code serves the store drivers, the host and the simulator.
 //!
+//! Comments and tests name the invariants that they keep (S4, H2, L1): they are listed in `INVARIANTS.md` beside this
+//! package.
+//!
 //! - [`rules`] decides what the store answers: claims, heartbeats, finishes and the rest, one job at a time.
 //! - [`agent`] decides what one host does about one job: when to claim, whom to back up, what to do when refused.
 //! - [`holding`] decides when a running attempt sends heartbeats and when it has lost its lease.

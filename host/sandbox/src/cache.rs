@@ -3,11 +3,16 @@
 //! The directory belongs to this host alone: mode 0700, owned by the user the host runs as, never shared and never filled
 //! from outside. A file's name is the digest of the component and the hash of everything that code compiled for one engine
 //! depends on, so that a new version of the host finds nothing and compiles anew.
+//!
+//! A file is the artifact as wasmtime wrote it and, behind it, its checksum: in one file, because one rename then moves both
+//! and no crash leaves a pair that disagrees. wasmtime finds its sections from the file's front and ignores what follows
+//! them. The checksum is against damage, such as a failing disk's, and not against an attacker: whoever can write to the
+//! directory is this host's user already.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,7 +100,8 @@ impl CodeCache {
         let path = self.path(digest);
         let unique = format!("{}.{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let beside = path.with_extension(unique);
-        let written = write_synced(&beside, &artifact.0).and_then(|()| fs::rename(&beside, &path));
+        let written =
+            write_synced(&beside, &artifact.0, checksum(&artifact.0)).and_then(|()| fs::rename(&beside, &path));
         if written.is_err() {
             // Best effort: what remains is found by the next clean-up.
             let _ = fs::remove_file(&beside);
@@ -113,24 +119,21 @@ impl CodeCache {
 
     #[allow(unsafe_code)]
     fn map(&self, engine: &Engine, path: &Path) -> Result<Component, Unusable> {
-        let metadata = match fs::symlink_metadata(path) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Unusable::Missing),
-            Err(error) => return Err(Unusable::Because(error.to_string())),
-        };
+        let metadata = fs::symlink_metadata(path)?;
         if !metadata.is_file() {
             return Err(Unusable::Because("it is not a regular file".to_owned()));
         }
         if let Some(problem) = access_problem(&metadata) {
             return Err(Unusable::Because(problem));
         }
+        verify(File::open(path)?)?;
         // SAFETY: the bytes must be what wasmtime's compiler wrote for this engine, and must not change while they are mapped.
         // They were written by `store` from the compiler's output: nobody else can have put them there, because the directory
         // (checked when it was opened) and the file (checked above) belong to this user and give nobody else access. They
         // were written whole or not at all: `store` syncs before it renames. They do not change: files are replaced by
-        // rename, never written in place. They fit the engine: its compatibility hash is part of the name, and wasmtime
-        // compares version and settings itself. A file that is cut off or overwritten with anything else is refused by
-        // wasmtime's own check of the file's structure.
+        // rename, never written in place. What the disk did to them since is noticed: the checksum, made from the compiler's
+        // output in memory, has just been compared with what a read of the whole file gave. They fit the engine: its
+        // compatibility hash is part of the name, and wasmtime compares version and settings itself.
         let component = unsafe { Component::deserialize_file(engine, path) };
         component.map_err(|error| Unusable::Because(format!("{error:#}")))
     }
@@ -140,7 +143,7 @@ impl CodeCache {
         let mut files: Vec<(SystemTime, u64, OsString)> = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
-            // Another host process may remove files at the same time.
+            // Another host process may remove files at any time.
             if let Ok(metadata) = entry.metadata()
                 && metadata.is_file()
                 && entry.path() != newest
@@ -170,6 +173,13 @@ enum Unusable {
     Because(String),
 }
 
+impl From<io::Error> for Unusable {
+    fn from(error: io::Error) -> Self {
+        // As `evict` of another host process does.
+        if error.kind() == io::ErrorKind::NotFound { Unusable::Missing } else { Unusable::Because(error.to_string()) }
+    }
+}
+
 fn access_problem(metadata: &Metadata) -> Option<String> {
     let user = rustix::process::geteuid().as_raw();
     if metadata.uid() != user {
@@ -179,10 +189,48 @@ fn access_problem(metadata: &Metadata) -> Option<String> {
     (mode & 0o077 != 0).then(|| format!("its mode is {mode:04o}, which lets others in"))
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_synced(path: &Path, artifact: &[u8], checksum: Checksum) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
+    file.write_all(artifact)?;
+    file.write_all(&checksum)?;
     file.sync_all()
+}
+
+/// A CRC-32, little end first.
+type Checksum = [u8; 4];
+
+fn checksum(artifact: &[u8]) -> Checksum {
+    crc32fast::hash(artifact).to_le_bytes()
+}
+
+/// Compares the artifact with the checksum behind it. wasmtime itself checks no more than the structure: damaged machine code
+/// would be executed.
+///
+/// The file is read and not mapped, so that what the disk cannot read is an error and not a signal that ends the host.
+fn verify(mut file: File) -> Result<(), Unusable> {
+    // Fits the processor's cache, so that bytes are summed where they were just copied to.
+    const PIECE: usize = 128 * 1024;
+    let size = file.metadata()?.len();
+    let Some(artifact_size) = size.checked_sub(size_of::<Checksum>() as u64) else {
+        return Err(Unusable::Because(format!("it is cut off: {size} bytes are left")));
+    };
+    let mut hasher = crc32fast::Hasher::new();
+    let mut piece = vec![0; PIECE];
+    let mut left = artifact_size;
+    while left > 0 {
+        let wanted = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+        file.read_exact(&mut piece[..wanted])?;
+        hasher.update(&piece[..wanted]);
+        left -= wanted as u64;
+    }
+    let mut kept = Checksum::default();
+    file.read_exact(&mut kept)?;
+    let (kept, found) = (u32::from_le_bytes(kept), hasher.finalize());
+    if kept != found {
+        let problem = format!("it is damaged or cut off: its checksum is {kept:08x}, but its content has {found:08x}");
+        return Err(Unusable::Because(problem));
+    }
+    Ok(())
 }
 
 fn mark_as_used(path: &Path) -> io::Result<()> {

@@ -113,6 +113,7 @@ pub(crate) fn not_started(attempt: &Attempt, kind: FailureKind, message: String)
 }
 
 const MAX_MESSAGE: usize = 8 * 1024;
+const MAX_PANIC: usize = 1024;
 const MAX_FRAME_TEXT: usize = 256;
 
 fn judge(attempt: &Attempt, called: Result<Called, JoinError>) -> GuestEnd {
@@ -172,8 +173,25 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
             (FailureKind::OutputTooLarge, format!("the result is far larger than the {limit} bytes allowed"))
         }
         Stage::Start if !error.is::<Trap>() => (FailureKind::Start, format!("{error:#}")),
-        _ => (FailureKind::Trap, message),
+        _ => (FailureKind::Trap, trap_message(error, message, &attempt.log.stderr_tail())),
     }
+}
+
+/// A Rust guest that panics says why on standard error and then executes `unreachable`: what it said comes first, because
+/// the trap alone tells nobody anything.
+fn trap_message(error: &wasmtime::Error, message: String, stderr: &str) -> String {
+    match (error.downcast_ref::<Trap>(), rust_panic(stderr)) {
+        (Some(Trap::UnreachableCodeReached), Some(panic)) => format!("{panic} ({message})"),
+        _ => message,
+    }
+}
+
+/// The last panic in standard error, where and why, as one line; without the advice that Rust adds.
+fn rust_panic(stderr: &str) -> Option<String> {
+    let panic = &stderr[stderr.rfind("panicked at ")?..];
+    let lines = panic.lines().map(str::trim).take_while(|line| !line.starts_with("note: "));
+    let line = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    Some(text::bound(&line, MAX_PANIC))
 }
 
 fn interruption(attempt: &Attempt) -> (FailureKind, String) {
@@ -241,4 +259,33 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_one_line_of_place_and_reason_without_rust_s_advice() {
+        let stderr = "thread 'main' (1) panicked at src/lib.rs:1:1:\nfirst\nnote: run with `RUST_BACKTRACE=1`\n\n\
+                      thread 'main' (1) panicked at src/lib.rs:28:20:\nassertion `left == right` failed\n  left: 1\n \
+                      right: 2\nnote: run with `RUST_BACKTRACE=1` to display a backtrace";
+        let panic = "panicked at src/lib.rs:28:20: assertion `left == right` failed left: 1 right: 2";
+        assert_eq!(rust_panic(stderr).as_deref(), Some(panic));
+        assert_eq!(rust_panic("out of cheese"), None);
+    }
+
+    #[test]
+    fn a_panic_s_message_is_bounded() {
+        let long = rust_panic(&format!("panicked at src/lib.rs:1:1:\n{}", "ö".repeat(1_000))).expect("a panic");
+        assert!(long.starts_with("panicked at src/lib.rs:1:1: ö") && long.ends_with('…'), "{long}");
+        assert!(long.len() <= MAX_PANIC);
+    }
+
+    #[test]
+    fn only_the_trap_that_ends_a_panic_is_told_as_one() {
+        let told = |trap: Trap| trap_message(&trap.into(), "the trap".to_owned(), "panicked at a.rs:1:1:\nwhy");
+        assert_eq!(told(Trap::UnreachableCodeReached), "panicked at a.rs:1:1: why (the trap)");
+        assert_eq!(told(Trap::MemoryOutOfBounds), "the trap");
+    }
 }

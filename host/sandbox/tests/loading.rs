@@ -211,11 +211,23 @@ async fn damaged_or_exposed_compiled_code_is_made_anew() {
     let file = only_file(&cache(dir.path()));
     let sound = fs::read(&file).expect("the compiled code");
     let exposed = fs::Permissions::from_mode(0o666);
-    for damage in ["overwritten", "empty", "cut off", "exposed"] {
+    let damages = [
+        "overwritten",
+        "empty",
+        "cut off",
+        "its last byte cut off",
+        "flipped in the middle",
+        "one bit of it",
+        "exposed",
+    ];
+    for damage in damages {
         match damage {
             "overwritten" => fs::write(&file, b"garbage"),
             "empty" => fs::write(&file, b""),
             "cut off" => fs::write(&file, &sound[..sound.len() / 2]),
+            "its last byte cut off" => fs::write(&file, &sound[..sound.len() - 1]),
+            "flipped in the middle" => fs::write(&file, flipped(&sound, 4_000, 0xff)),
+            "one bit of it" => fs::write(&file, flipped(&sound, 1, 1)),
             _ => fs::set_permissions(&file, exposed.clone()),
         }
         .expect("the damage is done");
@@ -282,6 +294,14 @@ async fn mutated_components_are_refused_or_run_and_never_harm_the_host() {
         }
     }
     assert!(refused > 0 && ran > 0, "{refused} refused, {ran} ran");
+}
+
+/// The same bytes but for `count` in the middle.
+fn flipped(bytes: &[u8], count: usize, mask: u8) -> Vec<u8> {
+    let mut flipped = bytes.to_vec();
+    let from = (bytes.len() - count) / 2;
+    flipped[from..from + count].iter_mut().for_each(|byte| *byte ^= mask);
+    flipped
 }
 
 fn of_world(wit: &str, items: &str) -> Vec<u8> {

@@ -205,6 +205,19 @@ async fn a_failure_carries_the_end_of_stderr() {
 }
 
 #[tokio::test]
+async fn a_panic_is_a_trap_whose_message_begins_with_what_the_guest_said() {
+    let said = "thread 'main' panicked at src/lib.rs:28:20:\\ntold to \\1b[31mpanic\\n";
+    let items = format!("{STREAMS} (data (i32.const 4096) \"{said}\")");
+    let body = "(call $write (call $stderr) (i32.const 4096) (i32.const 63) (i32.const 2048)) (unreachable)";
+    let ended = run(guest(&items, body), Limits::default()).await;
+    let failure = failure(&ended);
+    assert_eq!(failure.kind, FailureKind::Trap);
+    let begin = "panicked at src/lib.rs:28:20: told to \\u{1b}[31mpanic (wasm trap: ";
+    assert!(failure.message.starts_with(begin), "{}", failure.message);
+    assert!(failure.message.contains("unreachable"), "{}", failure.message);
+}
+
+#[tokio::test]
 async fn exit_is_a_failure_of_its_own_whatever_the_code() {
     for status in [0, 1] {
         let ended = run(guest(EXIT, &format!("(call $exit (i32.const {status}))")), Limits::default()).await;

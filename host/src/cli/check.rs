@@ -1,10 +1,9 @@
 //! `leasehold check`: everything that is wrong, at once, or nothing.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use leasehold::config::{Flags, Place, Problem, Problems};
+use leasehold::config::{Place, Problem, Problems};
 use leasehold::{clock, plugins, zones};
 use leasehold_sandbox::{Sandbox, SandboxSettings};
 use serde::Serialize;
@@ -16,11 +15,7 @@ use super::{Exit, Global};
 
 /// The arguments of `leasehold check`.
 #[derive(Debug, Args)]
-pub(super) struct Check {
-    /// The plugin directory, in place of the configured one
-    #[arg(long, value_name = "DIR")]
-    plugins: Option<PathBuf>,
-}
+pub(super) struct Check {}
 
 impl Check {
     /// Prints a line a problem. Nothing is written to disk: plugins are compiled anew.
@@ -28,7 +23,7 @@ impl Check {
     /// # Errors
     /// The sandbox cannot start.
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
-        let sources = global.sources(Flags { plugins: self.plugins.clone(), store: None })?;
+        let sources = global.sources()?;
         let sandbox = Sandbox::new(SandboxSettings::new(Arc::new(|| clock::mono().0)))?;
         let loader = Compiler(Arc::new(sandbox));
         let problems = plugins::check(&sources, zones::load(), loader, clock::wall()).await;

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use leasehold::StartError;
 use leasehold::config::{Problems, StoreUrl};
-use leasehold_lease::id::{JobKey, NameError, RunKey};
+use leasehold_lease::id::{JobKey, RunKey};
 use leasehold_lease::schedule::{ScheduleError, ZoneError};
+use leasehold_lease::time::Millis;
 use leasehold_sandbox::{PluginError, SandboxError};
 use leasehold_store::StoreError;
 use leasehold_store::sqlite::OpenError;
@@ -21,6 +22,14 @@ pub(super) enum CliError {
     /// The configuration is wrong: every problem is told.
     #[error("{0}")]
     Config(Problems),
+    /// A flag that would be ignored.
+    #[error("{flag} means nothing to `leasehold {command}`, which needs no configuration: leave it out")]
+    NoConfiguration {
+        /// The flag.
+        flag: &'static str,
+        /// The command.
+        command: &'static str,
+    },
     /// Nothing to serve.
     #[error(
         "there is no plugins directory {}: create it and put plugins (.wasm) there, or name another with --plugins or \
@@ -32,7 +41,7 @@ pub(super) enum CliError {
         path: PathBuf,
     },
     /// The payload's file.
-    #[error("cannot read the payload {}: name a file that exists behind the @", path.display())]
+    #[error("cannot read the payload {}: name a regular file behind the @", path.display())]
     PayloadFile {
         /// The file.
         path: PathBuf,
@@ -115,15 +124,27 @@ pub(super) enum CliError {
         /// What was asked for.
         job: JobKey,
     },
+    /// A job that the store has never heard of.
+    #[error("there is no job {job} in the store; `leasehold jobs` lists them")]
+    UnknownJob {
+        /// What was asked for.
+        job: JobKey,
+    },
     /// A job without slots.
-    #[error("the job {job} has no schedule: it runs on demand only")]
-    OnDemandOnly {
+    #[error("the job {job} has no schedule, so it has no slots and never runs; give it one in its manifest")]
+    NoSchedule {
         /// Which.
         job: JobKey,
     },
     /// A schedule that has come to its end.
-    #[error("the schedule has no further slot")]
-    NoSlot,
+    #[error(
+        "there is no slot later than {from}: the schedule has none, or it lies beyond the calendar, which ends with the \
+         year 5000 for cron expressions and 9999 for intervals"
+    )]
+    NoSlot {
+        /// Where the search began.
+        from: Millis,
+    },
     /// A run that is not there.
     #[error("there is no run {run}; it never started or its record was pruned; `leasehold runs --job {}` lists those \
          kept", run.job)]
@@ -137,9 +158,6 @@ pub(super) enum CliError {
         /// Which.
         job: JobKey,
     },
-    /// A name.
-    #[error("this cannot name a run")]
-    Name(#[from] NameError),
     /// A handler that failed.
     #[error("{0}")]
     Handler(String),
@@ -156,12 +174,12 @@ impl CliError {
     pub(super) fn exit(&self) -> Exit {
         match self {
             CliError::Config(_)
+            | CliError::NoConfiguration { .. }
             | CliError::NoPlugins { .. }
             | CliError::PayloadFile { .. }
             | CliError::PayloadJson(_)
             | CliError::Schedule(_)
-            | CliError::Zone(_)
-            | CliError::Name(_) => Exit::Usage,
+            | CliError::Zone(_) => Exit::Usage,
             _ => Exit::Failed,
         }
     }
@@ -213,10 +231,7 @@ mod tests {
         let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
         let error = CliError::PayloadFile { path: "x.json".into(), source };
         let told = error.told();
-        assert_eq!(
-            told,
-            "leasehold: cannot read the payload x.json: name a file that exists behind the @: no such file\n"
-        );
+        assert_eq!(told, "leasehold: cannot read the payload x.json: name a regular file behind the @: no such file\n");
         assert_eq!(error.exit(), Exit::Usage);
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use leasehold::config::JobLimits;
 use leasehold::outcome::{self, Judged};
-use leasehold::{clock, guest_limits};
+use leasehold::{clock, guest_limits, regular_file};
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_sandbox::{
@@ -20,13 +20,12 @@ use tokio::sync::mpsc;
 
 use said::{SaidRecord, Sink, Stderr};
 
-use super::Exit;
 use super::error::CliError;
 use super::output::Output;
 use super::record::{FailureRecord, OutputRecord};
 use super::signals::EndSignals;
 use super::text::{block, plain};
-use super::value;
+use super::{Exit, Global, value};
 
 mod said;
 
@@ -66,7 +65,8 @@ impl Exec {
     ///
     /// # Errors
     /// It could not be started, or failed.
-    pub(super) async fn run(&self, out: &mut Output) -> Result<Exit, CliError> {
+    pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
+        global.refuse_configuration("exec")?;
         let limits = self.limits();
         let input = self.input(limits.payload_max)?;
         let sandbox = Sandbox::new(SandboxSettings::new(Arc::new(|| clock::mono().0)))?;
@@ -149,7 +149,7 @@ impl Exec {
 /// At most a byte more than what is allowed, so that the sandbox refuses it with its own words.
 fn read_payload(file: &Path, most: u64) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(file).and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes));
+    let read = regular_file::open(file).and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes));
     read.map(|_| bytes).map_err(|source| CliError::PayloadFile { path: file.to_owned(), source })
 }
 
@@ -319,7 +319,10 @@ mod tests {
         assert_eq!(input("[1]").unwrap(), b"[1]");
         assert_eq!(input(&format!("@{}", file.display())).unwrap(), [0xff, 0x00, b'\n']);
         assert!(matches!(input("[1"), Err(CliError::PayloadJson(_))));
-        assert!(matches!(input("@/nonexistent"), Err(CliError::PayloadFile { .. })));
+        // A folder, and a device that never ends.
+        for file in ["@/nonexistent", "@/", "@/dev/zero"] {
+            assert!(matches!(input(file), Err(CliError::PayloadFile { .. })), "{file}");
+        }
         assert_eq!(exec("").input(100).unwrap(), b"");
     }
 

@@ -8,10 +8,10 @@ use leasehold::clock;
 use leasehold_sandbox::{HANDLER_INTERFACE, Inspection, Sandbox, SandboxSettings, inspect, read_plugin_file};
 use serde::Serialize;
 
-use super::Exit;
 use super::error::{CliError, chain};
 use super::output::{Colour, Output, Paint};
 use super::text::{bytes, plain};
+use super::{Exit, Global};
 
 /// The arguments of `leasehold inspect`.
 #[derive(Debug, Args)]
@@ -25,7 +25,8 @@ impl Inspect {
     ///
     /// # Errors
     /// The file cannot be read, or the sandbox cannot start.
-    pub(super) async fn run(&self, out: &mut Output) -> Result<Exit, CliError> {
+    pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
+        global.refuse_configuration("inspect")?;
         let failed = |source| CliError::Plugin { file: self.file.clone(), source };
         let content = read_plugin_file(&self.file).map_err(failed)?;
         let found = inspect(&content);

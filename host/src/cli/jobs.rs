@@ -1,11 +1,12 @@
 //! `leasehold jobs`: what the plugin directory offers, what of it is refused, and what the store knows about it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use clap::Args;
-use leasehold::config::{Config, Flags, StoreUrl};
-use leasehold::plugins::{Catalog, OfferedJob, Refused};
+use leasehold::config::{Config, StoreUrl};
+use leasehold::plugins::{Catalog, Refused};
 use leasehold::{clock, plugins, zones};
 use leasehold_lease::id::JobKey;
 use leasehold_lease::policy::CLOCK_GRACE;
@@ -28,15 +29,22 @@ use super::{Exit, Global, next, store};
 pub(super) struct Jobs {}
 
 impl Jobs {
-    /// Prints the jobs.
+    /// Prints the jobs. When the store or the plugin directory cannot be read, it says so and prints what the other
+    /// one tells.
     ///
     /// # Errors
     /// See [`CliError`].
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
-        let config = Arc::new(global.load(Flags::default())?);
+        let config = Arc::new(global.load()?);
         let catalog = plugins::scan(Arc::clone(&config), zones::load(), Inspector, clock::wall()).await;
-        let known = known_jobs(&config).await?;
-        let rows = rows(&catalog, &known);
+        // What concerns the directory as a whole.
+        let mut failed = catalog.refused.iter().any(|refused| refused.file == config.host.plugins);
+        let known = known_jobs(&config).await.unwrap_or_else(|error| {
+            error.print();
+            failed = true;
+            None
+        });
+        let rows = rows(&catalog, known.as_ref());
         let refused: Vec<_> = told(&catalog);
         if out.is_json() {
             rows.iter().try_for_each(|row| out.object(row))?;
@@ -45,22 +53,21 @@ impl Jobs {
             out.text(&table(&rows).render(out.is_terminal(), out.paint()))?;
             out.text(&refusals(&refused, out.paint()))?;
         }
-        Ok(Exit::Success)
+        Ok(if failed { Exit::Failed } else { Exit::Success })
     }
 }
 
-/// What the store knows, and its clock. A store that nobody has made yet knows nothing.
-async fn known_jobs(config: &Config) -> Result<Checked<Vec<JobView>>, CliError> {
-    let nothing = Checked { now: clock::wall(), answer: Vec::new() };
+/// What the store knows, and its clock; none when it cannot be asked. A store that nobody has made yet knows nothing.
+async fn known_jobs(config: &Config) -> Result<Option<Checked<Vec<JobView>>>, CliError> {
     if config.store == StoreUrl::Memory {
         tracing::warn!("the store memory: lives inside the host, so nothing is known about runs here");
-        return Ok(nothing);
+        return Ok(None);
     }
     match store::open_existing(&config.store).await {
-        Ok(store) => Ok(store.jobs().await?),
+        Ok(store) => Ok(Some(store.jobs().await?)),
         Err(CliError::NoStore { path }) => {
             tracing::info!("there is no record yet: {} does not exist", path.display());
-            Ok(nothing)
+            Ok(Some(Checked { now: clock::wall(), answer: Vec::new() }))
         }
         Err(error) => Err(error),
     }
@@ -72,6 +79,7 @@ struct JobRow {
     job: String,
     /// "offered", or "not-offered" for one that only the store knows.
     state: &'static str,
+    /// None for a job that has none, and for one that is not offered here: its schedule is not known.
     schedule: Option<String>,
     timezone: Option<String>,
     next: Option<String>,
@@ -80,24 +88,54 @@ struct JobRow {
     /// For people: status of the last run, and since when.
     #[serde(skip)]
     last_shown: Option<(&'static str, Millis)>,
-    unfinished: u64,
+    /// None when the store cannot be asked.
+    unfinished: Option<u64>,
     /// When a host last offered it.
     last_offered: Option<String>,
     plugin: Option<String>,
     digest: Option<String>,
     blocked_until: Option<String>,
+    /// For people: whether what is refused here is why it is not offered here.
+    #[serde(skip)]
+    refusal: Refusal,
 }
 
-fn rows(catalog: &Catalog<Inspection>, known: &Checked<Vec<JobView>>) -> Vec<JobRow> {
-    let views: BTreeMap<&JobKey, &JobView> = known.answer.iter().map(|view| (&view.key, view)).collect();
-    let offered = catalog.jobs.iter().map(|(key, job)| (key, row(key, Some(job), views.get(key).copied(), known.now)));
-    let gone = views.iter().filter(|(key, _)| !catalog.jobs.contains_key(key));
-    let gone = gone.map(|(key, view)| (*key, row(key, None, Some(view), known.now)));
-    let all: BTreeMap<_, _> = offered.chain(gone).collect();
-    all.into_values().collect()
+/// Whether something that is refused here concerns a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Refusal {
+    No,
+    /// A file of its tenant is refused as a whole, and nobody knows which jobs stood in it.
+    Perhaps,
+    Yes,
 }
 
-fn row(key: &JobKey, offered: Option<&OfferedJob<Inspection>>, view: Option<&JobView>, now: Millis) -> JobRow {
+fn rows(catalog: &Catalog<Inspection>, known: Option<&Checked<Vec<JobView>>>) -> Vec<JobRow> {
+    let now = known.map_or_else(clock::wall, |known| known.now);
+    let views: BTreeMap<&JobKey, &JobView> =
+        known.iter().flat_map(|known| &known.answer).map(|view| (&view.key, view)).collect();
+    let keys: BTreeSet<&JobKey> = catalog.jobs.keys().chain(views.keys().copied()).collect();
+    let one = |key| {
+        let view = views.get(key).copied();
+        let unfinished = known.map(|_| view.map_or(0, |view| view.unfinished));
+        JobRow { unfinished, ..row(key, catalog, view, now) }
+    };
+    keys.into_iter().map(one).collect()
+}
+
+fn refusal(key: &JobKey, catalog: &Catalog<Inspection>) -> Refusal {
+    let of_one = |refused: &Refused| match (&refused.job, &refused.tenant) {
+        (Some(job), _) if job == key => Refusal::Yes,
+        (Some(_), _) => Refusal::No,
+        (None, Some(tenant)) if *tenant != key.tenant => Refusal::No,
+        // A file is named like its plugin, and mostly like the plugin's job.
+        (None, Some(_)) if refused.file.file_stem() == Some(OsStr::new(key.name.as_str())) => Refusal::Yes,
+        (None, _) => Refusal::Perhaps,
+    };
+    catalog.refused.iter().map(of_one).max().unwrap_or(Refusal::No)
+}
+
+fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, now: Millis) -> JobRow {
+    let offered = catalog.jobs.get(key);
     let schedule = offered.and_then(|job| job.spec.schedule.as_ref());
     let next = schedule.and_then(|schedule| schedule.next_after(now));
     let last = view.and_then(|view| view.last.as_ref());
@@ -110,11 +148,12 @@ fn row(key: &JobKey, offered: Option<&OfferedJob<Inspection>>, view: Option<&Job
         next_local: next.zip(schedule).map(|(slot, schedule)| next::local(slot, schedule.zone().tz())),
         last: last.map(|view| RunRecord::new(view, now)),
         last_shown: last.map(|view| (status(&view.run, now), last_moved(view))),
-        unfinished: view.map_or(0, |view| view.unfinished),
+        unfinished: view.map(|view| view.unfinished),
         last_offered: view.and_then(|view| view.last_offered).map(|at| at.to_string()),
         plugin: offered.map(|job| job.spec.plugin_file.display().to_string()),
         digest: offered.map(|job| job.plugin.digest.to_string()),
         blocked_until: view.and_then(|view| blocked_until(view.newest_started, now)).map(|slot| slot.to_string()),
+        refusal: refusal(key, catalog),
     }
 }
 
@@ -133,27 +172,37 @@ fn blocked_until(newest_started: Option<Slot>, now: Millis) -> Option<Slot> {
 fn table(rows: &[JobRow]) -> Table {
     let mut table = Table::new(&["JOB", "SCHEDULE", "NEXT", "LAST", "AT", "UNFINISHED", "PLUGIN", "NOTE"]);
     for row in rows {
-        let (last, at) = row.last_shown.map_or(("-", String::new()), |(word, at)| (word, at.to_string()));
-        let note = match &row.blocked_until {
-            Some(until) => format!("BLOCKED until {until}: a slot of the store's future has started"),
-            None => match &row.last_offered {
-                _ if row.state == "offered" => String::new(),
-                Some(at) => format!("not offered here; a host last offered it at {at}"),
-                None => "not offered here".to_owned(),
-            },
-        };
+        let unknown = if row.unfinished.is_some() { "-" } else { "?" };
+        let (last, at) = row.last_shown.map_or((unknown, String::new()), |(word, at)| (word, at.to_string()));
+        let no_schedule = if row.state == "offered" { "no schedule" } else { "-" };
         table.row(vec![
             (Colour::Plain, row.job.clone()),
-            (Colour::Plain, row.schedule.as_deref().map_or_else(|| "on demand".to_owned(), plain)),
+            (Colour::Plain, row.schedule.as_deref().map_or_else(|| no_schedule.to_owned(), plain)),
             (Colour::Plain, row.next.clone().unwrap_or_else(|| "-".to_owned())),
             (colour(last), last.to_owned()),
             (Colour::Dim, at),
-            (Colour::Plain, row.unfinished.to_string()),
+            (Colour::Plain, row.unfinished.map_or_else(|| unknown.to_owned(), |count| count.to_string())),
             (Colour::Dim, row.digest.as_deref().map_or("-", |digest| &digest[..12]).to_owned()),
-            (if row.blocked_until.is_some() { Colour::Bad } else { Colour::Dim }, note),
+            (if row.blocked_until.is_some() { Colour::Bad } else { Colour::Dim }, note(row)),
         ]);
     }
     table
+}
+
+/// What is special about a job, for people.
+fn note(row: &JobRow) -> String {
+    if let Some(until) = &row.blocked_until {
+        return format!("BLOCKED until {until}: a slot of the store's future has started");
+    }
+    if row.state == "offered" {
+        return String::new();
+    }
+    let here = match row.refusal {
+        Refusal::No => "not offered here",
+        Refusal::Perhaps => "not offered here, perhaps for what is refused below",
+        Refusal::Yes => "refused here (below); a running host may still serve its older version",
+    };
+    row.last_offered.as_ref().map_or_else(|| here.to_owned(), |at| format!("{here}; a host last offered it at {at}"))
 }
 
 /// Everything that is refused or out of date.
@@ -194,6 +243,10 @@ impl RefusedRecord {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use leasehold::config::{Place, Problem};
+
     use super::super::record::tests::taken_over;
     use super::*;
 
@@ -215,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_job_whose_newest_slot_lies_in_the_stores_future_is_blocked_and_says_so() {
-        let lines = |known| table(&rows(&Catalog::default(), &known)).render(false, Paint(false));
+        let lines = |known| table(&rows(&Catalog::default(), Some(&known))).render(false, Paint(false));
         let blocked = lines(known(3_600_000, 0));
         assert!(blocked.contains("BLOCKED until 1970-01-01T01:00:00.000Z"), "{blocked}");
         let healthy = lines(known(9_000, 0));
@@ -224,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_job_that_only_the_store_knows_is_shown_as_such() {
-        let rows = rows(&Catalog::default(), &known(0, 60_001));
+        let rows = rows(&Catalog::default(), Some(&known(0, 60_001)));
         let json = serde_json::to_value(&rows[0]).unwrap();
         assert_eq!(json["state"], "not-offered");
         assert_eq!(json["last"]["status"], "expired");
@@ -232,7 +285,29 @@ mod tests {
         let line = table(&rows).render(false, Paint(false));
         assert_eq!(
             line,
-            "acme/x  on demand  -  expired  1970-01-01T00:00:02.000Z  1  -  not offered here; a host last offered it at 1970-01-01T00:00:05.000Z\n"
+            "acme/x  -  -  expired  1970-01-01T00:00:02.000Z  1  -  not offered here; a host last offered it at 1970-01-01T00:00:05.000Z\n"
         );
+    }
+
+    #[test]
+    fn a_job_that_the_store_knows_and_this_folder_refuses_is_shown_as_refused() {
+        let refused = |file: &str, tenant: &str, job: Option<&str>| Refused {
+            file: file.into(),
+            tenant: Some(tenant.parse().unwrap()),
+            job: job.map(|job| job.parse().unwrap()),
+            problems: Problem::of(Place::file(Path::new(file)), "no").into(),
+        };
+        for (refused, expected) in [
+            (refused("p/acme/x.toml", "acme", None), "refused here (below); a running host may still serve"),
+            (refused("p/acme/y.toml", "acme", Some("acme/x")), "refused here (below); a running host may still serve"),
+            (refused("p/acme/y.toml", "acme", None), "not offered here, perhaps for what is refused below;"),
+            (refused("p/acme/x.toml", "acme", Some("acme/y")), "not offered here; a host"),
+            (refused("p/x.toml", "default", None), "not offered here; a host"),
+        ] {
+            let catalog = Catalog { refused: vec![refused], ..Catalog::default() };
+            let rows = rows(&catalog, Some(&known(0, 0)));
+            assert!(note(&rows[0]).starts_with(expected), "{catalog:?}: {}", note(&rows[0]));
+            assert_eq!(serde_json::to_value(&rows[0]).unwrap()["schedule"], serde_json::Value::Null);
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use leasehold::config::Flags;
 use leasehold_lease::id::JobKey;
 use leasehold_lease::time::Millis;
 use leasehold_store::{LeaseStore, LogLevel, RunView};
@@ -25,8 +24,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Logs {
     /// The job: tenant/name, or name for the tenant "default"
     job: JobKey,
-    /// Which run: its slot (RFC 3339), the id of an on-demand run, or "latest"
-    #[arg(value_name = "SLOT|RUN-ID|latest", default_value = "latest")]
+    /// Which run: its slot (RFC 3339), or "latest"
+    #[arg(value_name = "SLOT|latest", default_value = "latest")]
     run: RunChoice,
     /// Go on until the run has ended
     #[arg(short, long)]
@@ -39,7 +38,7 @@ impl Logs {
     /// # Errors
     /// See [`CliError`].
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
-        let config = global.load(Flags::default())?;
+        let config = global.load()?;
         let store = store::open_existing(&config.store).await?;
         let mut view = select::find(store.as_ref(), &self.job, &self.run).await?.answer;
         let this = RunChoice::Run(view.key.run.clone());

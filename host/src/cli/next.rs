@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use leasehold::config::Flags;
 use leasehold::{clock, plugins, zones};
 use leasehold_lease::id::JobKey;
 use leasehold_lease::schedule::{Schedule, Zones};
@@ -58,9 +57,10 @@ impl Next {
             (None, None, Some(every)) => Schedule::every(every)?,
             (None, None, None) => unreachable!("clap requires one of them"),
         };
-        let slots = slots(&schedule, self.from.unwrap_or_else(clock::wall), self.count as usize);
+        let from = self.from.unwrap_or_else(clock::wall);
+        let slots = slots(&schedule, from, self.count as usize);
         if slots.is_empty() {
-            return Err(CliError::NoSlot);
+            return Err(CliError::NoSlot { from });
         }
         if out.is_json() {
             for slot in &slots {
@@ -79,10 +79,10 @@ impl Next {
 
 /// The schedule of a job in the plugin directory.
 async fn schedule_of(job: &JobKey, global: &Global, zones: Zones) -> Result<Schedule, CliError> {
-    let config = Arc::new(global.load(Flags::default())?);
+    let config = Arc::new(global.load()?);
     let catalog = plugins::scan(config, zones, Inspector, clock::wall()).await;
     if let Some(offered) = catalog.jobs.get(job) {
-        return offered.spec.schedule.clone().ok_or_else(|| CliError::OnDemandOnly { job: job.clone() });
+        return offered.spec.schedule.clone().ok_or_else(|| CliError::NoSchedule { job: job.clone() });
     }
     let refused = catalog.refused.iter().find(|refused| refused.job.as_ref() == Some(job));
     match refused {
@@ -91,9 +91,10 @@ async fn schedule_of(job: &JobKey, global: &Global, zones: Zones) -> Result<Sche
     }
 }
 
-/// At most `count` slots later than `from`.
+/// At most `count` slots later than `from` that the calendar can tell.
 pub(super) fn slots(schedule: &Schedule, from: Millis, count: usize) -> Vec<Slot> {
-    std::iter::successors(schedule.next_after(from), |slot| schedule.next_after(slot.0)).take(count).collect()
+    let next = |t| schedule.next_after(t).filter(|slot| Timestamp::from_millisecond(slot.0.0).is_ok());
+    std::iter::successors(next(from), |slot| next(slot.0)).take(count).collect()
 }
 
 /// A slot.
@@ -177,6 +178,14 @@ mod tests {
             record,
             r#"{"utc":"2025-03-10T06:30:00.000Z","local":"2025-03-10T02:30:00.000-04:00","timezone":"America/New_York","notes":[]}"#
         );
+    }
+
+    #[test]
+    fn no_slot_is_told_beyond_the_calendar() {
+        let last = value::instant("9999-12-30T21:59:59Z").unwrap();
+        let every = Schedule::every(Duration::from_secs(90)).unwrap();
+        assert_eq!(slots(&every, last, 10), []);
+        assert_eq!(slots(&new_york("0 0 * * *"), last, 10), []);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use leasehold::clock;
-use leasehold::config::Flags;
 use leasehold_lease::id::JobKey;
 use leasehold_lease::run::{self, Outcome, Run};
 use leasehold_lease::time::Millis;
@@ -13,7 +12,7 @@ use super::output::{Colour, Output, Table};
 use super::record::{RunRecord, status, text_of};
 use super::text::{brief, duration_ms};
 use super::value::{self, Since};
-use super::{Exit, Global, store};
+use super::{Exit, Global, select, store};
 
 /// The arguments of `leasehold runs`.
 #[derive(Debug, Args)]
@@ -52,7 +51,7 @@ impl Runs {
     /// # Errors
     /// See [`CliError`].
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
-        let config = global.load(Flags::default())?;
+        let config = global.load()?;
         let store = store::open_existing(&config.store).await?;
         let Checked { now, answer } = self.read(store.as_ref()).await?;
         if out.is_json() {
@@ -84,6 +83,9 @@ impl Runs {
             _ => {}
         }
         answer.truncate(limit);
+        if let (true, Some(job)) = (answer.is_empty(), &self.job) {
+            select::known(store, job).await?;
+        }
         Ok(Checked { now, answer })
     }
 }

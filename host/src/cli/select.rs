@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use leasehold_lease::id::{DemandId, JobKey, NameError, RunId, RunKey};
+use leasehold_lease::id::{JobKey, RunId, RunKey};
 use leasehold_lease::time::Slot;
 use leasehold_store::{Checked, HistoryQuery, LeaseStore, RunView};
 
@@ -18,17 +18,19 @@ pub(super) enum RunChoice {
     Run(RunId),
 }
 
-/// `latest`, a slot (a time of RFC 3339), or the id of an on-demand run.
+/// A text that names no run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it is neither a slot, such as 2026-11-29T17:09:00Z, nor \"latest\"")]
+pub(super) struct NoRunChoice;
+
+/// `latest`, or a slot (a time of RFC 3339).
 impl FromStr for RunChoice {
-    type Err = NameError;
-    fn from_str(text: &str) -> Result<RunChoice, NameError> {
+    type Err = NoRunChoice;
+    fn from_str(text: &str) -> Result<RunChoice, NoRunChoice> {
         if text == "latest" {
             return Ok(RunChoice::Latest);
         }
-        if let Ok(slot) = value::instant(text) {
-            return Ok(RunChoice::Run(RunId::Slot(Slot(slot))));
-        }
-        text.parse::<DemandId>().map(|id| RunChoice::Run(RunId::OnDemand(id)))
+        value::instant(text).map(|slot| RunChoice::Run(RunId::Slot(Slot(slot)))).map_err(|_| NoRunChoice)
     }
 }
 
@@ -45,16 +47,29 @@ pub(super) async fn find(
         RunChoice::Latest => {
             let query = HistoryQuery { job: Some(job.clone()), limit: 1, ..HistoryQuery::default() };
             let Checked { now, answer } = store.history(&query).await?;
-            let newest = answer.into_iter().next();
-            newest.map(|answer| Checked { now, answer }).ok_or_else(|| CliError::NoRunsYet { job: job.clone() })
+            match answer.into_iter().next() {
+                Some(answer) => Ok(Checked { now, answer }),
+                None => known(store, job).await.and(Err(CliError::NoRunsYet { job: job.clone() })),
+            }
         }
         RunChoice::Run(run) => {
             let key = RunKey { job: job.clone(), run: run.clone() };
             let Checked { now, answer } = store.check(std::slice::from_ref(&key)).await?;
-            let found = answer.into_iter().next().flatten();
-            found.map(|answer| Checked { now, answer }).ok_or(CliError::NoRun { run: key })
+            match answer.into_iter().next().flatten() {
+                Some(answer) => Ok(Checked { now, answer }),
+                None => known(store, job).await.and(Err(CliError::NoRun { run: key })),
+            }
         }
     }
+}
+
+/// Whether the store has ever heard of the job.
+///
+/// # Errors
+/// It has not, or does not answer.
+pub(super) async fn known(store: &dyn LeaseStore, job: &JobKey) -> Result<(), CliError> {
+    let is_known = store.jobs().await?.answer.iter().any(|view| view.key == *job);
+    if is_known { Ok(()) } else { Err(CliError::UnknownJob { job: job.clone() }) }
 }
 
 #[cfg(test)]
@@ -63,13 +78,13 @@ mod tests {
     use leasehold_lease::time::Millis;
 
     #[test]
-    fn a_run_is_named_by_its_slot_its_id_or_latest() {
+    fn a_run_is_named_by_its_slot_or_latest() {
         let slot = RunChoice::Run(RunId::Slot(Slot(Millis(1_741_503_600_000))));
         assert_eq!("latest".parse(), Ok(RunChoice::Latest));
         assert_eq!("2025-03-09T07:00:00.000Z".parse(), Ok(slot.clone()));
         assert_eq!("2025-03-09T03:00:00-04:00".parse(), Ok(slot));
-        let id = "01JNX".parse::<DemandId>().unwrap();
-        assert_eq!("01JNX".parse(), Ok(RunChoice::Run(RunId::OnDemand(id))));
-        assert!("a b".parse::<RunChoice>().is_err() && "".parse::<RunChoice>().is_err());
+        for text in ["yesterday", "2025-03-09", ""] {
+            assert_eq!(text.parse::<RunChoice>(), Err(NoRunChoice), "{text}");
+        }
     }
 }

@@ -1,11 +1,10 @@
 //! `leasehold serve`: runs a host until it is asked to end.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use leasehold::config::{Config, Flags};
+use leasehold::config::Config;
 use leasehold::event::Printer;
 use leasehold::plugins::{Catalog, JobSpec, Plugins};
 use leasehold::{Host, HostParts, clock, zones};
@@ -23,14 +22,7 @@ use super::{Exit, Global, next, store};
 
 /// The arguments of `leasehold serve`.
 #[derive(Debug, Args)]
-pub(super) struct Serve {
-    /// The plugin directory, in place of the configured one
-    #[arg(long, value_name = "DIR")]
-    plugins: Option<PathBuf>,
-    /// The store, in place of the configured one: sqlite://path/to/leasehold.db
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
-}
+pub(super) struct Serve {}
 
 /// How many slots are told of each job.
 const SLOTS_TOLD: usize = 3;
@@ -43,7 +35,7 @@ impl Serve {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         // Before anything is started, so that no signal finds the process half made.
         let mut signals = EndSignals::listen()?;
-        let config = Arc::new(global.load(Flags { plugins: self.plugins.clone(), store: self.store.clone() })?);
+        let config = Arc::new(global.load()?);
         if !config.host.plugins.is_dir() {
             return Err(CliError::NoPlugins { path: config.host.plugins.clone() });
         }
@@ -188,7 +180,7 @@ fn tell_changes(told: &Told, catalog: &Catalog<Plugin>) -> Told {
 fn tell_job(spec: &JobSpec, now: Millis) {
     let key = &spec.key;
     let Some(schedule) = &spec.schedule else {
-        tracing::info!("job {key}: on demand only");
+        tracing::warn!("job {key} never runs: it has no schedule, and this version starts runs by schedule only");
         return;
     };
     let zone = schedule.zone();

@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use clap::Args;
-use leasehold::config::Flags;
 use leasehold_lease::id::JobKey;
-use leasehold_lease::run::{AttemptRecord, Failure, Outcome};
+use leasehold_lease::run::{AttemptRecord, Failure, Outcome, Status};
 use leasehold_lease::time::Millis;
 use leasehold_store::{Checked, RunView};
 
@@ -22,8 +21,8 @@ use super::{Exit, Global, json_text, store};
 pub(super) struct Show {
     /// The job: tenant/name, or name for the tenant "default"
     job: JobKey,
-    /// Which run: its slot (RFC 3339), the id of an on-demand run, or "latest"
-    #[arg(value_name = "SLOT|RUN-ID|latest", default_value = "latest")]
+    /// Which run: its slot (RFC 3339), or "latest"
+    #[arg(value_name = "SLOT|latest", default_value = "latest")]
     run: RunChoice,
 }
 
@@ -33,7 +32,7 @@ impl Show {
     /// # Errors
     /// See [`CliError`].
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
-        let config = global.load(Flags::default())?;
+        let config = global.load()?;
         let store = store::open_existing(&config.store).await?;
         let Checked { now, answer } = select::find(store.as_ref(), &self.job, &self.run).await?;
         if out.is_json() {
@@ -65,7 +64,8 @@ fn page(view: &RunView, now: Millis, paint: Paint) -> String {
         line(&mut page, "lease end", &format!("{}{how}", run.lease_end));
     }
     line(&mut page, "starts", &format!("{}, of them handed over {}", run.starts, run.hand_overs));
-    if let Some(progress) = &run.progress {
+    // The last report of a run that has succeeded is older than its end.
+    if let Some(progress) = run.progress.as_ref().filter(|_| run.status != Status::Success) {
         line(&mut page, "progress", &progress_line(progress));
     }
     for attempt in &run.attempts {
@@ -137,7 +137,7 @@ fn failure_lines(failure: &Failure, paint: Paint) -> String {
 mod tests {
     use super::super::record::tests::taken_over;
     use super::*;
-    use leasehold_lease::run::{Status, Usage};
+    use leasehold_lease::run::{Progress, Usage};
 
     #[test]
     fn a_run_is_shown_with_all_its_attempts() {
@@ -147,6 +147,7 @@ mod tests {
         view.run.attempts[1].usage =
             Some(Usage { wall_ms: 1_500, cpu_ms: 20, peak_memory: 1 << 20, host_calls: 7, log_bytes: 100 });
         view.run.outcome = Some(Outcome::Success { output: br#"{"n":1}"#.to_vec(), cut: false });
+        view.run.progress = Some(Progress { done: 3, total: Some(10), message: "half-way".into() });
         let page = page(&view, Millis(9_000), Paint(false));
         let digest = "12".repeat(32);
         let expected = format!(

@@ -1,13 +1,23 @@
 //! SIGTERM and SIGINT, which ask the process to end.
 
+use std::time::Duration;
+
+use leasehold::clock;
+use leasehold_lease::time::Mono;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::error::CliError;
+
+/// Signals that come this soon after one that was told are the same request: who ends a whole process group signals a
+/// process directly, too.
+const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// Both signals.
 pub(super) struct EndSignals {
     terminate: Signal,
     interrupt: Signal,
+    /// When the last one was told.
+    told: Option<Mono>,
 }
 
 impl EndSignals {
@@ -17,14 +27,21 @@ impl EndSignals {
     /// The system refuses.
     pub(super) fn listen() -> Result<EndSignals, CliError> {
         let of = |kind| signal(kind).map_err(CliError::Signals);
-        Ok(EndSignals { terminate: of(SignalKind::terminate())?, interrupt: of(SignalKind::interrupt())? })
+        Ok(EndSignals { terminate: of(SignalKind::terminate())?, interrupt: of(SignalKind::interrupt())?, told: None })
     }
 
-    /// Waits for the next one and says which it is. Safe to drop.
+    /// Waits for the next request and says which signal it is. Safe to drop.
     pub(super) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+        loop {
+            let word = tokio::select! {
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+            };
+            let now = clock::mono();
+            if !self.told.is_some_and(|told| now.since(told) < ONE_REQUEST) {
+                self.told = Some(now);
+                return word;
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 use leasehold_lease::time::Millis;
 
 /// A duration with a unit: `90s`, `1h 30m`.
@@ -35,8 +36,12 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 
 /// An instant, RFC 3339, in whole milliseconds.
 pub(super) fn instant(text: &str) -> Result<Millis, String> {
-    let found: Timestamp = text.parse().map_err(|_| {
-        "it is not a time with date and zone; write 2025-03-09T07:00:00Z or 2025-03-09T02:00:00-05:00".to_owned()
+    let found: Timestamp = text.parse().map_err(|_| match Pieces::parse(text) {
+        // It is written as an instant is, so what is wrong with it is how far away it lies.
+        Ok(pieces) if pieces.time().is_some() && pieces.offset().is_some() => {
+            format!("it lies beyond the calendar, which goes from {} to {}", Timestamp::MIN, Timestamp::MAX)
+        }
+        _ => "it is not a time with date and zone; write 2025-03-09T07:00:00Z or 2025-03-09T02:00:00-05:00".to_owned(),
     })?;
     if found.subsec_nanosecond() % 1_000_000 != 0 {
         return Err("an instant is counted in whole milliseconds".to_owned());
@@ -105,6 +110,18 @@ mod tests {
         for bad in ["2025-03-08", "17:00", "2025-03-08T17:00:00", "yesterday", "2025-03-08T17:00:00.0001Z"] {
             assert!(instant(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_instant_beyond_the_calendar_is_told_as_such() {
+        for far in ["9999-12-31T00:00:00Z", "-009999-01-01T00:00:00Z"] {
+            assert!(
+                instant(far).is_err_and(|error| error.contains("beyond the calendar")),
+                "{far}: {:?}",
+                instant(far)
+            );
+        }
+        assert!(instant("9999-12-31").is_err_and(|error| error.contains("not a time")));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! what nobody asked for is an unknown key.
 
 use std::collections::BTreeMap;
+use std::num::{IntErrorKind, ParseIntError};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -224,15 +225,24 @@ fn size(node: &Node, range: &RangeInclusive<u64>) -> Result<u64, Wrong> {
 fn whole(node: &Node, range: &RangeInclusive<u32>) -> Result<u32, Wrong> {
     let found = match (&node.value, &node.place) {
         (Value::Integer(n), _) => i128::from(*n),
+        (Value::HugeInteger(digits), _) => return Err(huge(digits)),
         // An environment variable has only text to say it with.
         (Value::Text(text), Place::Environment(_) | Place::Flag(_)) => {
-            text.trim().parse().map_err(|_| Wrong::new("it is not a whole number"))?
+            text.trim().parse().map_err(|error: ParseIntError| match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => huge(text.trim()),
+                _ => Wrong::new("it is not a whole number"),
+            })?
         }
         _ => return Err(Wrong::expected("a whole number", node)),
     };
     let (least, most) = (i128::from(*range.start()), i128::from(*range.end()));
     let found = within(found, &(least..=most), i128::to_string)?;
     u32::try_from(found).map_err(|_| Wrong::new("it is too large"))
+}
+
+/// A whole number that fits no type of the machine.
+fn huge(digits: &str) -> Wrong {
+    Wrong::new(if digits.starts_with('-') { "it is too small" } else { "it is too large" })
 }
 
 fn within<T: PartialOrd>(found: T, range: &RangeInclusive<T>, show: impl Fn(&T) -> String) -> Result<T, Wrong> {
@@ -314,7 +324,14 @@ mod tests {
         for key in ["a", "b", "c", "d"] {
             assert_eq!(s.whole(key, 1..=10), None, "{key}");
         }
-        assert_eq!(s.finish().iter().count(), 4);
+        let told: Vec<_> = s.finish().iter().map(|problem| problem.reason.clone()).collect();
+        let expected = [
+            "it must be at least 1",
+            "it is too large",
+            "it must be at least 1",
+            "expected a whole number, found text",
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

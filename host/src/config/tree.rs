@@ -1,7 +1,7 @@
 //! A configuration as written: a tree of values that know their place, so that a layer can be laid over another and a
 //! problem can name file and line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -72,10 +72,15 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Table, Problems> {
     let lines = Lines::new(file, text);
     let (root, errors) = DeTable::parse_recoverable(text);
     let mut problems = Problems::default();
-    for error in errors.iter().take(SYNTAX_TOLD_MAX) {
+    let mut told = BTreeSet::new();
+    for error in errors.iter() {
         // An error without a span is one at the end of the file.
         let start = error.span().map_or(text.len(), |span| span.start);
         let (line, column) = lines.position(start);
+        // What is nested too deeply is found at every level below, and one mistake in a line is one.
+        if told.len() == SYNTAX_TOLD_MAX || !told.insert((line, error.message())) {
+            continue;
+        }
         let reason = format!("this is not TOML: {} (column {column})", error.message());
         problems.push(Problem::of(lines.place((line, column)), reason));
     }
@@ -186,6 +191,12 @@ mod tests {
         let text = problems.to_string();
         assert!(text.starts_with("f.toml:2: this is not TOML: "), "{text}");
         assert!(text.contains("f.toml:3: ") && !text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn what_is_nested_too_deeply_is_told_once() {
+        let problems = parse(Path::new("f.toml"), &format!("a = {}{}", "[".repeat(500), "]".repeat(500))).unwrap_err();
+        assert_eq!(problems.iter().count(), 1, "{problems}");
     }
 
     #[test]

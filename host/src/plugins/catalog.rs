@@ -82,7 +82,7 @@ pub struct JobSpec {
     pub plugin_file: PathBuf,
     /// Where a manifest defines it; none for a plugin without one.
     pub place: Option<Place>,
-    /// When it is due; none for a job on demand only.
+    /// When it is due; none for a job that the schedule never starts.
     pub schedule: Option<Schedule>,
     /// Its policy.
     pub policy: Policy,

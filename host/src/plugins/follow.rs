@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub(super) struct Pace {
     pub(super) debounce: Duration,
     /// Between two looks without any sign of change.
     pub(super) rescan: Duration,
+    /// For all plugins to load at start.
+    pub(super) patience: Duration,
     /// Whether to ask the operating system for signs.
     pub(super) signs: bool,
 }
@@ -34,12 +37,16 @@ pub(super) struct Pace {
 impl Default for Pace {
     fn default() -> Pace {
         let ms = Duration::from_millis;
-        Pace { settle: ms(300), debounce: ms(100), rescan: ms(10_000), signs: true }
+        Pace { settle: ms(300), debounce: ms(100), rescan: ms(10_000), patience: PATIENCE, signs: true }
     }
 }
 
 /// At start, files that nothing has touched for this long are taken at once.
 const QUIET: Duration = Duration::from_secs(1);
+
+/// At start, plugins that take longer than this to load come when they are ready: one that is slow to compile must not
+/// keep the others from serving.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The watcher's own side of the catalog.
 pub(super) struct Watch<L: PluginLoader> {
@@ -84,9 +91,15 @@ impl<L: PluginLoader> Watch<L> {
             tokio::time::sleep(self.pace.settle).await;
             self.look(None).await;
         }
+        let mut patience = pin!(tokio::time::sleep(self.pace.patience));
         while self.start_loads() {
-            let Some(outcome) = self.loads.join_next().await else { break };
-            self.take(outcome);
+            tokio::select! {
+                Some(outcome) = self.loads.join_next() => self.take(outcome),
+                () = &mut patience => {
+                    tracing::warn!("some plugins are still being compiled; the others serve meanwhile");
+                    break;
+                }
+            }
         }
         self.publish();
     }

@@ -144,7 +144,7 @@ fn read_jobs<L>(context: &Context<L>, id: &PluginId, folder: &Folder, seen: &mut
         return Some(failed(&file, format!("there is no {} beside the manifest", id.wasm_name())));
     }
     if seen.manifest == Sight::Absent {
-        return Some(Part::Taken(vec![Ok(on_demand(context, id))]));
+        return Some(Part::Taken(vec![Ok(unscheduled(context, id))]));
     }
     let bytes = match read_file(folder, &file, &id.manifest_name(), manifest::FILE_MAX, &seen.manifest)? {
         Part::Taken(bytes) => bytes,
@@ -166,7 +166,7 @@ fn read_jobs<L>(context: &Context<L>, id: &PluginId, folder: &Folder, seen: &mut
 }
 
 /// The job of a plugin without a manifest.
-fn on_demand<L>(context: &Context<L>, id: &PluginId) -> JobSpec {
+fn unscheduled<L>(context: &Context<L>, id: &PluginId) -> JobSpec {
     let settings = context.config.tenant(&id.tenant);
     JobSpec {
         key: JobKey { tenant: id.tenant.clone(), name: id.name.clone() },

@@ -9,6 +9,7 @@
 mod busy;
 mod codec;
 mod error;
+mod guard;
 mod load;
 mod open;
 mod read;
@@ -37,6 +38,7 @@ use rusqlite::{Connection, named_params};
 pub use error::{OpenError, SqliteError};
 
 use self::error::Fault;
+use self::guard::FileGuard;
 use self::load::Need;
 use self::turnstile::Turnstile;
 use self::worker::{Access, Station, Worker};
@@ -50,9 +52,9 @@ use crate::store::{
 pub struct SqliteStore {
     clock: Clock,
     identity: Identity,
-    heartbeats: Worker,
-    changes: Worker,
-    reads: Worker,
+    heartbeats: Arc<Worker>,
+    changes: Arc<Worker>,
+    reads: Arc<Worker>,
 }
 
 impl SqliteStore {
@@ -73,14 +75,16 @@ impl SqliteStore {
     /// As [`SqliteStore::open`].
     pub fn open_with_clock(path: &Path, clock: Clock) -> Result<SqliteStore, OpenError> {
         let path: Arc<Path> = open::place(path)?.into();
+        let file = FileGuard::of(&path).map_err(|source| OpenError::Folder { path: path.to_path_buf(), source })?;
         let mut first = open::connect(&path, Access::Write)?;
         let identity = schema::prepare(&mut first, &path)?;
         let heartbeats = open::connect(&path, Access::Heartbeat)?;
         let reads = open::connect(&path, Access::Read)?;
         let turnstile = Arc::new(Turnstile::default());
         let start = |name, db, access| {
-            let station = Station { db, access, turnstile: turnstile.clone(), clock: clock.clone() };
-            Worker::start(name, &path, station)
+            let station =
+                Station { db, file: file.clone(), access, turnstile: turnstile.clone(), clock: clock.clone() };
+            Worker::start(name, &path, station).map(Arc::new)
         };
         Ok(SqliteStore {
             heartbeats: start("sqlite-beats", heartbeats, Access::Heartbeat)?,
@@ -89,6 +93,24 @@ impl SqliteStore {
             clock,
             identity,
         })
+    }
+
+    /// Opens a file that is there to read from it: it waits for no writer and changes nothing. Every verb that would
+    /// change something is refused by SQLite. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, lies on a network file system, or was not written by exactly the schema of this
+    /// version: bringing it up to date is for a host to do.
+    pub fn open_for_reading(path: &Path) -> Result<SqliteStore, OpenError> {
+        let path: Arc<Path> = open::existing(path)?.into();
+        let file = FileGuard::of(&path).map_err(|source| OpenError::Folder { path: path.to_path_buf(), source })?;
+        let db = open::connect(&path, Access::Read)?;
+        let identity = schema::read(&db, &path)?;
+        let clock = clock::machine();
+        let station = Station { db, file, access: Access::Read, turnstile: Arc::default(), clock: clock.clone() };
+        let only = Arc::new(Worker::start("sqlite-reads", &path, station)?);
+        Ok(SqliteStore { heartbeats: Arc::clone(&only), changes: Arc::clone(&only), reads: only, clock, identity })
     }
 }
 

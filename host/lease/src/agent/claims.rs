@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::id::{Attempt, RunId, Token};
 use crate::op::{Claim, ClaimAnswer, ClaimKind};
 use crate::policy::CLOCK_GRACE;
+use crate::run::Status;
 use crate::time::{Millis, Mono};
 
 use super::{Agent, Backup, Claiming, Command, EventKind, Place, Start, State, Stray, Turn};
@@ -150,7 +151,18 @@ impl Agent {
             ClaimAnswer::Running { attempt, .. } => self.back_up(t, run, Some(attempt), None),
             ClaimAnswer::Stale => self.back_up(t, run, None, None),
             ClaimAnswer::Overlap { with } => self.overlapped(t, run, kind, with),
-            ClaimAnswer::Ended(_) => self.remove(t, run),
+            ClaimAnswer::Ended(status) => {
+                // Found exhausted or outrun by this claim, or by another's a moment before.
+                if status == Status::Interrupted {
+                    t.event(
+                        EventKind::Interrupted,
+                        run,
+                        None,
+                        "given up: attempts used up, or a newer slot has started",
+                    );
+                }
+                self.remove(t, run);
+            }
             ClaimAnswer::None { newest_started } => {
                 self.heard(newest_started, None);
                 self.remove(t, run);

@@ -271,6 +271,20 @@ fn nobody_becomes_a_backup_of_a_run_that_has_ended_here() {
 }
 
 #[test]
+fn a_run_whose_attempts_are_used_up_is_told() {
+    let mut w = every(3_600).hosts(1).runs_take(1_000 * S);
+    for _ in 0..3 {
+        w.until_started(3_600);
+        w.crash(0);
+        w.boot(0);
+    }
+    w.until(3_900 * S);
+    assert_eq!(w.status(3_600), Some(Status::Interrupted));
+    assert_eq!(w.starts_and_hand_overs(3_600), (3, 0));
+    assert_eq!(w.count(EventKind::Interrupted), 1);
+}
+
+#[test]
 fn a_withdrawn_job_finishes_what_runs_and_starts_nothing() {
     let mut w = every(60).hosts(1).runs_take(20 * S);
     w.until(65 * S);

@@ -23,6 +23,9 @@ impl PluginLoader for Loader {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let text = String::from_utf8(bytes).map_err(|_| "not text".to_owned())?;
         assert!(text != "panic", "the loader's own mistake");
+        if text == "slow" {
+            std::future::pending::<()>().await;
+        }
         match text.strip_prefix("good ").and_then(|rest| rest.strip_suffix(" end")) {
             Some(version) => Ok(Arc::new(version.to_owned())),
             None => Err("it is no plugin".to_owned()),
@@ -177,6 +180,19 @@ async fn a_loader_that_fails_costs_only_that_plugin() {
     let catalog = b.scan().await;
     assert_eq!(jobs(&catalog), ["acme/b 1"]);
     assert!(catalog.problems().to_string().contains("loading it failed inside the host"));
+}
+
+#[tokio::test]
+async fn at_start_a_plugin_that_is_slow_to_load_keeps_no_other_waiting() {
+    let b = Bench::new();
+    b.write("acme/slow.wasm", "slow");
+    b.write("hello.wasm", "good 1 end");
+    let pace = Pace { patience: Duration::from_millis(200), ..Pace::default() };
+    let mut followed = b.follow_at(pace).await;
+    followed.jobs(&["default/hello 1"]).await;
+    // Nor those that come later.
+    b.write("hello.wasm", "good 2 end");
+    followed.jobs(&["default/hello 2"]).await;
 }
 
 #[tokio::test]

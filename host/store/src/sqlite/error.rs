@@ -65,6 +65,20 @@ pub enum OpenError {
         /// The newest schema this version knows.
         known: i32,
     },
+    /// The file was written by an older version, or by none yet, and is only to be read.
+    #[error(
+        "{} {}; a host of this version brings it to schema {known} when it starts (`leasehold serve`)",
+        path.display(),
+        if *found == 0 { "is still empty".to_owned() } else { format!("has the older schema {found}") }
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// Its schema, 0 for an empty file.
+        found: i32,
+        /// The schema of this version.
+        known: i32,
+    },
     /// SQLite refused.
     #[error("cannot open the store {} while {doing}{}", path.display(), advice(source))]
     Sqlite {
@@ -147,6 +161,17 @@ pub enum SqliteError {
         /// The newest schema this version knows.
         known: i32,
     },
+    /// The file was deleted, moved or replaced since it was opened.
+    #[error(
+        "{} is not the file that was opened: {how}; put it back, or restart this process to go on with what is there",
+        path.display()
+    )]
+    Moved {
+        /// The file.
+        path: PathBuf,
+        /// What is there instead.
+        how: &'static str,
+    },
     /// The thread of this connection has ended.
     #[error("the thread that serves {} has ended; restart this process", path.display())]
     Ended {
@@ -166,6 +191,8 @@ pub(super) enum Fault {
     RuleBroken(String),
     /// See [`SqliteError::Outdated`].
     Outdated { found: i32, known: i32 },
+    /// See [`SqliteError::Moved`].
+    Moved(&'static str),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -189,7 +216,12 @@ impl Fault {
 
     /// Whether the cause lies around the file rather than in the call or in the record.
     fn may_pass(&self) -> bool {
-        let Fault::Sql(error) = self else { return false };
+        let error = match self {
+            Fault::Sql(error) => error,
+            // It may be put back.
+            Fault::Moved(_) => return true,
+            _ => return false,
+        };
         matches!(
             error.sqlite_error_code(),
             Some(
@@ -217,6 +249,7 @@ impl Fault {
             }
             Fault::RuleBroken(message) => SqliteError::RuleBroken { path, message: message.clone() },
             Fault::Outdated { found, known } => SqliteError::Outdated { path, found: *found, known: *known },
+            Fault::Moved(how) => SqliteError::Moved { path, how },
         }
     }
 }

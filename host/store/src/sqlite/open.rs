@@ -40,6 +40,14 @@ pub(super) fn place(path: &Path) -> Result<PathBuf, OpenError> {
     Ok(path)
 }
 
+/// The absolute path of a file that is there, unless it lies where locks cannot be trusted. Makes nothing.
+pub(super) fn existing(path: &Path) -> Result<PathBuf, OpenError> {
+    let absolute = std::path::absolute(path);
+    let path = absolute.map_err(|source| OpenError::Folder { path: path.to_path_buf(), source })?;
+    refuse_network(&path)?;
+    Ok(path)
+}
+
 /// Opens a connection with all that holds for each.
 pub(super) fn connect(path: &Path, access: Access) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -37,8 +37,21 @@ pub(super) fn prepare(db: &mut Connection, path: &Path) -> Result<Identity, Open
         made.map_err(failed("making its identity"))?;
     }
     transaction.commit().map_err(failed("bringing its schema up to date"))?;
+    identity(db, path)
+}
+
+/// Checks, without any lock on writers, that the file has exactly the schema of this version. Answers who the store is.
+pub(super) fn read(db: &Connection, path: &Path) -> Result<Identity, OpenError> {
+    match inspect(db, path)? {
+        KNOWN => identity(db, path),
+        found => Err(OpenError::Older { path: path.to_path_buf(), found, known: KNOWN }),
+    }
+}
+
+fn identity(db: &Connection, path: &Path) -> Result<Identity, OpenError> {
     let read = |row: &Row<'_>| Ok(Identity { id: row.get(0)?, secret: row.get(1)? });
-    db.query_row(include_str!("sql/identity.sql"), [], read).map_err(failed("reading its identity"))
+    let failed = |source| OpenError::Sqlite { path: path.to_path_buf(), doing: "reading its identity", source };
+    db.query_row(include_str!("sql/identity.sql"), [], read).map_err(failed)
 }
 
 /// Applies the migrations after this version.

@@ -15,6 +15,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::{Fault, OpenError, SqliteError};
+use super::guard::FileGuard;
 use super::schema;
 use super::turnstile::Turnstile;
 use crate::clock::Clock;
@@ -140,6 +141,7 @@ impl<A: Send, W: FnMut(&Connection, Millis) -> Result<A, Fault> + Send> Request 
 /// What a thread works with.
 pub(super) struct Station {
     pub(super) db: Connection,
+    pub(super) file: FileGuard,
     pub(super) access: Access,
     pub(super) turnstile: Arc<Turnstile>,
     pub(super) clock: Clock,
@@ -190,6 +192,7 @@ impl Station {
     }
 
     fn begin(&self) -> Result<(), Fault> {
+        self.file.check()?;
         self.step(match self.access {
             Access::Heartbeat | Access::Write => "BEGIN IMMEDIATE",
             Access::Read => "BEGIN",

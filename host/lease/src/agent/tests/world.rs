@@ -165,6 +165,15 @@ impl World {
         }
     }
 
+    /// Until one more attempt of this slot has started.
+    pub(super) fn until_started(&mut self, seconds: i64) {
+        let before = self.started(seconds).len();
+        while self.started(seconds).len() == before {
+            assert!(self.now < 10_000_000, "no attempt of {seconds} starts");
+            self.until(self.now + STEP);
+        }
+    }
+
     fn step(&mut self, host: usize) {
         self.beat(host);
         let now = self.now;

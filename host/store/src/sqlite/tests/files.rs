@@ -110,6 +110,39 @@ async fn a_file_that_a_newer_version_migrated_meanwhile_is_written_no_more() {
     assert!(store.jobs().await.is_err());
 }
 
+#[tokio::test]
+async fn a_reader_waits_for_no_writer_and_changes_nothing() {
+    let folder = fast_folder();
+    let store = SqliteStore::open(&file(&folder)).unwrap();
+    let offer = [(job(), Announce { fingerprint: "x".into() })];
+    store.announce(&offer).await.unwrap();
+    let jobs = store.jobs().await.unwrap().answer;
+    // Longer than anybody waits for a lock: it is held until the end of the test.
+    let writer = Connection::open(file(&folder)).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let reader = SqliteStore::open_for_reading(&file(&folder)).unwrap();
+    assert_eq!(reader.identity().await.unwrap(), store.identity().await.unwrap());
+    assert_eq!(reader.jobs().await.unwrap().answer, jobs);
+    writer.execute_batch("ROLLBACK").unwrap();
+    let error = reader.announce(&offer).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotSent { .. }), "{error:?}");
+    assert_eq!(store.jobs().await.unwrap().answer, jobs);
+}
+
+#[test]
+fn a_reader_makes_no_file_and_brings_none_up_to_date() {
+    let folder = fast_folder();
+    let refusal = || SqliteStore::open_for_reading(&file(&folder)).err().expect("a refusal");
+    assert!(matches!(refusal(), OpenError::Folder { .. }), "{:?}", refusal());
+    assert!(!file(&folder).exists());
+    fs::write(file(&folder), "").unwrap();
+    assert!(refusal().to_string().contains("is still empty"), "{}", refusal());
+    assert_eq!(fs::metadata(file(&folder)).unwrap().len(), 0);
+    drop(SqliteStore::open(&file(&folder)).unwrap());
+    Connection::open(file(&folder)).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    assert!(matches!(refusal(), OpenError::Newer { found: 99, .. }), "{:?}", refusal());
+}
+
 #[test]
 fn a_folder_that_cannot_be_made_is_named() {
     let folder = fast_folder();
@@ -160,4 +193,25 @@ async fn a_damaged_record_is_named_and_other_jobs_go_on() {
     let words = source.to_string();
     assert!(words.contains("job default/a") && words.contains("largest_bound_ms"), "{words}");
     bench.store.announce(&offers[1..]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_is_deleted_or_replaced_is_noticed_until_it_is_put_back() {
+    let folder = TempDir::new().unwrap();
+    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let path = data.join("leasehold.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let offers = [(job(), Announce { fingerprint: "x".into() })];
+    store.announce(&offers).await.unwrap();
+    fs::rename(&data, &aside).unwrap();
+    let error = store.announce(&offers).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotSent { .. }), "{error:?}");
+    // Another process begins a file of its own there: this one must not go on beside it.
+    let other = SqliteStore::open(&path).unwrap();
+    other.announce(&offers).await.unwrap();
+    assert!(store.heartbeats(&[]).await.is_err());
+    drop(other);
+    fs::remove_dir_all(&data).unwrap();
+    fs::rename(&aside, &data).unwrap();
+    store.announce(&offers).await.unwrap();
 }

@@ -12,12 +12,18 @@ fn worker(folder: &TempDir) -> (Worker, Connection) {
     drop(SqliteStore::open(&path).unwrap());
     let db = open::connect(&path, Access::Write).unwrap();
     db.execute_batch("CREATE TABLE t (x INTEGER PRIMARY KEY, filler BLOB)").unwrap();
-    let worker = Worker::start("sqlite-test", &path, station(db)).unwrap();
+    let worker = Worker::start("sqlite-test", &path, station(&path, db)).unwrap();
     (worker, Connection::open(&path).unwrap())
 }
 
-fn station(db: Connection) -> Station {
-    Station { db, access: Access::Write, turnstile: Arc::default(), clock: clock::machine() }
+fn station(path: &Path, db: Connection) -> Station {
+    Station {
+        db,
+        file: FileGuard::of(path).unwrap(),
+        access: Access::Write,
+        turnstile: Arc::default(),
+        clock: clock::machine(),
+    }
 }
 
 fn insert(x: i64) -> impl FnMut(&Connection, Millis) -> Result<(), Fault> + Send + 'static {
@@ -171,7 +177,7 @@ async fn a_full_disk_costs_the_request_that_needs_the_room() {
     // SQLite answers the same when a file may not grow as when the disk is full.
     let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(())).unwrap();
-    let worker = Arc::new(Worker::start("sqlite-test", &path, station(db)).unwrap());
+    let worker = Arc::new(Worker::start("sqlite-test", &path, station(&path, db)).unwrap());
     let go = held_up(&worker).await;
     let small = queued(&worker, insert(1)).await;
     let large = queued(&worker, |db: &Connection, _| {
