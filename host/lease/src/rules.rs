@@ -9,8 +9,9 @@ mod upkeep;
 
 use std::ops::{Deref, DerefMut};
 
+use crate::id::RunId;
 use crate::op::{Answer, Op, Stamped};
-use crate::run::Job;
+use crate::run::{Job, Run};
 use crate::time::Millis;
 
 pub use claim::claim;
@@ -57,6 +58,13 @@ fn stamped<A>(job: &mut Job, now: Millis, rule: impl FnOnce(&mut Edit<'_>) -> A)
 struct Edit<'a> {
     job: &'a mut Job,
     changed: bool,
+}
+
+impl Edit<'_> {
+    /// A run that is known to exist, for writing.
+    fn run_mut(&mut self, id: &RunId) -> &mut Run {
+        self.runs.get_mut(id).expect("the rule has found the run before it writes")
+    }
 }
 
 impl Deref for Edit<'_> {

@@ -42,7 +42,7 @@ fn cut_back(job: &mut Edit<'_>, now: Millis) {
     let too_far = |run: &Run| run.live(now) && run.current().is_some_and(|a| run.lease_end > now + a.terms.lease);
     let ids: Vec<RunId> = job.runs.iter().filter(|(_, run)| too_far(run)).map(|(id, _)| id.clone()).collect();
     for id in ids {
-        let run = run_mut(job, &id);
+        let run = job.run_mut(&id);
         let lease = run.current().expect("a live run has an attempt").terms.lease;
         run.lease_end = now + lease;
     }
@@ -170,23 +170,18 @@ fn settle_others(job: &mut Edit<'_>, now: Millis, claim: &Claim) {
         if outrun {
             interrupt(job, now, &id, "a newer slot started first");
         } else if claim.terms.overlap == Overlap::Skip && !job.runs[&id].released {
-            run_mut(job, &id).released = true;
+            job.run_mut(&id).released = true;
         }
     }
 }
 
 /// Gives a run up.
 fn interrupt(job: &mut Edit<'_>, now: Millis, id: &RunId, reason: &str) {
-    let run = run_mut(job, id);
+    let run = job.run_mut(id);
     run.status = Status::Interrupted;
     run.ended_at = Some(now);
     run.outcome = Some(Outcome::Interrupted { reason: reason.to_owned() });
     if let Some(attempt) = run.attempts.last_mut() {
         attempt.ended.get_or_insert((now, AttemptEnd::Expired));
     }
-}
-
-/// A run that is known to exist.
-fn run_mut<'a>(job: &'a mut Edit<'_>, id: &RunId) -> &'a mut Run {
-    job.runs.get_mut(id).expect("the run was found a moment ago")
 }

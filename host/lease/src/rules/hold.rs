@@ -14,7 +14,7 @@ pub fn heartbeat(job: &mut Job, now: Millis, beat: &Heartbeat) -> Stamped<Heartb
         // S5: so a heartbeat sent before the release does not renew it.
         let Some(run) = held(job, &beat.run, &beat.token) else { return HeartbeatAnswer::Refused };
         let lease = current(run).terms.lease;
-        let run = run_mut(job, &beat.run);
+        let run = job.run_mut(&beat.run);
         run.lease_end = now + lease;
         if let Some(progress) = &beat.progress {
             run.progress = Some(progress.clone());
@@ -34,7 +34,7 @@ pub fn finish(job: &mut Job, now: Millis, finish: &Finish) -> Stamped<Accepted> 
             let again = job.runs.get(&finish.run).is_some_and(|run| same(run) && said(run));
             return if again { Accepted::Done } else { Accepted::Refused };
         }
-        let run = run_mut(job, &finish.run);
+        let run = job.run_mut(&finish.run);
         // S6: one outcome per run, final.
         assert!(run.outcome.is_none(), "a running run has no outcome");
         run.status = finish.outcome.status();
@@ -60,7 +60,7 @@ pub fn release(job: &mut Job, now: Millis, release: &Release) -> Stamped<Accepte
         if run.status != Status::Running || !run.is_current(&release.token) {
             return Accepted::Refused;
         }
-        let run = run_mut(job, &release.run);
+        let run = job.run_mut(&release.run);
         run.released = true;
         run.lease_end = now;
         run.hand_overs += 1;
@@ -78,7 +78,7 @@ pub fn write(job: &mut Job, now: Millis, run: &RunId, token: &Token, number: u64
         if number <= current(held).last_write {
             return WriteAnswer::Repeated;
         }
-        current_mut(run_mut(job, run)).last_write = number;
+        current_mut(job.run_mut(run)).last_write = number;
         WriteAnswer::Write
     })
 }
@@ -96,10 +96,6 @@ fn end_of(outcome: &Outcome) -> AttemptEnd {
 fn held<'a>(job: &'a Edit<'_>, id: &RunId, token: &Token) -> Option<&'a Run> {
     let run = job.runs.get(id)?;
     (run.status == Status::Running && !run.released && run.is_current(token)).then_some(run)
-}
-
-fn run_mut<'a>(job: &'a mut Edit<'_>, id: &RunId) -> &'a mut Run {
-    job.runs.get_mut(id).expect("the run was found a moment ago")
 }
 
 fn current(run: &Run) -> &AttemptRecord {
