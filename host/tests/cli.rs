@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use leasehold_store::sqlite::SqliteStore;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -255,4 +256,94 @@ fn results_in_a_pipe_have_no_colour_and_no_titles() {
     let output = text(&run(folder.path(), &["next", "--every", "90s", "-n", "2"]).stdout);
     assert!(!output.contains('\u{1b}') && !output.contains("LOCAL"), "{output:?}");
     assert_eq!(output.lines().count(), 2);
+}
+
+/// A folder with an empty store in a place of its own, and the flag that names it.
+fn with_store() -> (TempDir, &'static str) {
+    let folder = empty();
+    fs::create_dir(folder.path().join("plugins")).expect("a folder");
+    drop(SqliteStore::open(&folder.path().join("own/runs.db")).expect("a store"));
+    (folder, "sqlite://own/runs.db")
+}
+
+#[test]
+fn what_was_served_with_flags_can_be_looked_at_with_the_same_flags() {
+    let (folder, store) = with_store();
+    for command in ["runs", "jobs"] {
+        let output = run(folder.path(), &[command, "--store", store, "--plugins", "plugins"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+    assert!(text(&run(folder.path(), &["runs"]).stderr).contains("there is no record yet"));
+    let check = run(folder.path(), &["check", "--store", "mysql://here", "--plugins", "nowhere"]);
+    let told = text(&check.stdout);
+    assert_eq!(check.status.code(), Some(2), "{told}");
+    assert!(told.contains("--store: ") && told.contains("nowhere"), "{told}");
+}
+
+#[test]
+fn a_command_without_a_configuration_refuses_its_flags() {
+    let folder = bad_things();
+    for (command, flag) in [("exec", "--config"), ("exec", "--store"), ("exec", "--plugins"), ("inspect", "--config")] {
+        let output = run(folder.path(), &[command, "plugins/module.wasm", flag, "x"]);
+        assert_eq!(output.status.code(), Some(2));
+        let told = text(&output.stderr);
+        assert!(told.starts_with(&format!("leasehold: {flag} means nothing to `leasehold {command}`")), "{told}");
+    }
+}
+
+#[test]
+fn a_job_nobody_knows_and_a_run_nobody_can_name_are_told_as_such() {
+    let (folder, store) = with_store();
+    for arguments in [&["show", "nope"][..], &["logs", "nope", "2026-11-29T17:09:00Z"], &["runs", "--job", "nope"]] {
+        let output = run(folder.path(), &[arguments, &["--store", store]].concat());
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        let expected = "leasehold: there is no job default/nope in the store; `leasehold jobs` lists them\n";
+        assert_eq!(told, expected, "{arguments:?}");
+    }
+    let output = run(folder.path(), &["show", "nope", "yesterday"]);
+    let told = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && told.contains("neither a slot") && told.contains("yesterday"), "{told}");
+}
+
+#[test]
+fn jobs_tells_what_it_can_when_store_or_directory_cannot_be_read() {
+    let folder = bad_things();
+    fs::remove_file(folder.path().join("leasehold.toml")).expect("it is there");
+    write(folder.path(), ".leasehold/leasehold.db", "this is no database ".repeat(100).as_bytes());
+    let output = run(folder.path(), &["jobs"]);
+    let (told, why) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{why}");
+    assert!(told.contains("default/impossible") && why.contains("not an SQLite database"), "{told}{why}");
+
+    let folder = empty();
+    let output = run(folder.path(), &["jobs"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("the plugin directory cannot be read"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_names_no_directory_to_check() {
+    let folder = bad_things();
+    let made = Command::new("mkfifo").arg(folder.path().join("pipe")).status().expect("mkfifo is there");
+    assert!(made.success());
+    for (file, why) in [("missing.toml", "cannot be read"), ("pipe", "not a regular file"), ("secret.json", "not TOML")]
+    {
+        let output = run(folder.path(), &["check", "--config", file]);
+        let told = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(why) && told.lines().all(|line| line.starts_with(file)), "{told}");
+    }
+}
+
+#[test]
+fn a_time_beyond_the_calendar_is_told_as_such() {
+    let folder = empty();
+    for (from, code, why) in
+        [("9999-12-31T00:00:00Z", 2, "beyond the calendar"), ("9999-12-30T21:59:00Z", 1, "there is no slot later than")]
+    {
+        let output = run(folder.path(), &["next", "--cron", "@daily", "--from", from]);
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(code) && told.contains(why), "{told}");
+    }
 }

@@ -38,10 +38,28 @@ impl EndSignals {
                 _ = self.interrupt.recv() => "SIGINT",
             };
             let now = clock::mono();
-            if !self.told.is_some_and(|told| now.since(told) < ONE_REQUEST) {
+            if is_another(self.told, now) {
                 self.told = Some(now);
                 return word;
             }
         }
+    }
+}
+
+/// Whether a signal that comes now is a request of its own.
+fn is_another(told: Option<Mono>, now: Mono) -> bool {
+    told.is_none_or(|told| now.since(told) >= ONE_REQUEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_come_together_are_one_request_and_a_later_one_is_another() {
+        let at = |ms| Mono(Duration::from_millis(ms));
+        assert!(is_another(None, at(0)));
+        assert!(!is_another(Some(at(1_000)), at(1_000)) && !is_another(Some(at(1_000)), at(1_499)));
+        assert!(is_another(Some(at(1_000)), at(1_500)));
     }
 }
