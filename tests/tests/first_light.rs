@@ -141,6 +141,20 @@ fn a_plugin_that_is_replaced_serves_from_the_next_run_on() {
     assert!(jobs.stdout.contains("text"), "{jobs:?}");
 }
 
+#[test]
+fn a_job_that_goes_while_it_runs_and_comes_back_is_scheduled_again() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("unruly", "job.wasm");
+    w.write("plugins/job.toml", slots_every(2, "payload = { do = \"wait\", ms = 4000 }"));
+    let mut host = w.serve();
+    let first = host.wait_for("claimed", "default/job");
+    std::fs::remove_file(w.path().join("plugins/job.wasm")).expect("the plugin can be removed");
+    // While it is gone, what runs ends; nothing new begins until it is back.
+    host.wait_until("end of the run", |event| event["event"] == "success" && event["run"] == first["run"]);
+    w.install("unruly", "job.wasm");
+    host.wait_until("another run", |event| event["event"] == "claimed" && event["run"] != first["run"]);
+}
+
 /// A job whose first slot is some seconds ahead and whose next ones are more than half a minute apart: the interval is
 /// chosen for that.
 fn soon_then_rarely(rest: &str) -> String {

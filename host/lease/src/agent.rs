@@ -203,6 +203,11 @@ impl Agent {
         self.next_slot
     }
 
+    /// The agent was told that this host offers the job, and not that it does no more.
+    pub fn is_offered(&self) -> bool {
+        self.offer.is_some()
+    }
+
     /// Nothing of this job is left to do here: after a stop, the host may end.
     pub fn is_idle(&self) -> bool {
         self.parts.is_empty() && self.strays.is_empty()

@@ -49,8 +49,9 @@ impl Driver {
     /// call at a time, so that the store ends with what is offered last.
     pub(super) fn announce(&mut self) {
         self.next_announcement = None;
+        // A job that went while it ran and came back as it was is to be offered again, too.
         let unserved = |entry: &&Entry| match (&entry.wanted, entry.serving.back()) {
-            (Some(wanted), Some(served)) => !wanted.is_same(served),
+            (Some(wanted), Some(served)) => !entry.agent.is_offered() || !wanted.is_same(served),
             (wanted, _) => wanted.is_some(),
         };
         let offered: Vec<OfferedJob<Plugin>> =

@@ -292,7 +292,7 @@ fn a_withdrawn_job_finishes_what_runs_and_starts_nothing() {
     w.until(200 * S);
     assert_eq!(w.all_started(), [(60, 1)]);
     assert_eq!(w.status(60), Some(Status::Success));
-    assert!(w.is_idle(0));
+    assert!(w.is_idle(0) && !w.is_offered(0));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Guests written as core WebAssembly text and made components against the project's own contract, and a sandbox to run them.
 
+// Every test file is a crate of its own that includes this one and uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
 use std::path::Path;

@@ -446,6 +446,9 @@ impl World {
     pub(super) fn is_idle(&self, host: usize) -> bool {
         self.hosts[&host].agent.is_idle()
     }
+    pub(super) fn is_offered(&self, host: usize) -> bool {
+        self.hosts[&host].agent.is_offered()
+    }
     pub(super) fn others_are_idle(&self) -> bool {
         self.hosts.values().all(|host| host.agent.is_idle())
     }
