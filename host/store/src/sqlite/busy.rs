@@ -3,43 +3,21 @@
 use std::thread;
 use std::time::Duration;
 
-/// How long a lock is waited for. Beyond that the caller is told that nothing was sent.
-const LONGEST: Duration = Duration::from_secs(2);
+/// How often a lock is asked for: with the steps below for about 2 s. Beyond that the caller is told that nothing was
+/// sent.
+const LONGEST: i32 = 1_333;
 
-/// One wait for a lock: short steps all the way. SQLite's own handler soon asks only every 100 ms, so that under load
-/// those who have waited longest get the lock last.
-#[derive(Debug, Default)]
-pub(super) struct Patience {
-    waited: Duration,
-    steps: u32,
-}
-
-impl Patience {
-    /// Waits a little; `false` once it has waited enough.
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "SQLite cannot tell when its lock is free: asking again is all there is"
-    )]
-    pub(super) fn wait(&mut self) -> bool {
-        if self.waited >= LONGEST {
-            return false;
-        }
-        // Uneven steps, so that several who wait do not ask at the same moments.
-        let step = Duration::from_micros(500 + u64::from(self.steps * 7 % 5) * 500);
-        thread::sleep(step);
-        self.steps += 1;
-        self.waited += step;
-        true
+/// A busy handler, called with the number of steps waited so far: waits a little; `false` once it has waited enough.
+///
+/// Short steps all the way. SQLite's own handler soon asks only every 100 ms, so that under load those who have waited
+/// longest get the lock last.
+#[allow(clippy::disallowed_methods, reason = "SQLite cannot tell when its lock is free: asking again is all there is")]
+pub(super) fn wait(steps: i32) -> bool {
+    if steps >= LONGEST {
+        return false;
     }
-}
-
-/// A busy handler: SQLite calls it with 0 at the start of each wait.
-pub(super) fn handler() -> impl FnMut(i32) -> bool + Send + 'static {
-    let mut patience = Patience::default();
-    move |count| {
-        if count == 0 {
-            patience = Patience::default();
-        }
-        patience.wait()
-    }
+    // Uneven steps of 1.5 ms on average, so that several who wait do not ask at the same moments.
+    let uneven = u64::from(steps.unsigned_abs() % 5 * 7 % 5);
+    thread::sleep(Duration::from_micros(500 + uneven * 500));
+    true
 }

@@ -57,7 +57,7 @@ pub(super) fn connect(path: &Path, access: Access) -> Result<Connection, OpenErr
 }
 
 fn configure(db: &mut Connection, access: Access) -> rusqlite::Result<()> {
-    db.busy_handler(Some(busy::handler()))?;
+    db.busy_handler(Some(busy::wait))?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     // Or statements are planned anew whenever another value is bound: measured, reads took twice as long.

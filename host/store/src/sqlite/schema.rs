@@ -87,12 +87,12 @@ fn inspect(db: &Connection, path: &Path) -> Result<i32, OpenError> {
 
 /// Turns on WAL, which stays on in the file. SQLite does not wait for others here, whatever the busy handler says.
 fn write_ahead_log(db: &Connection) -> rusqlite::Result<()> {
-    let mut patience = busy::Patience::default();
+    let mut steps = 0;
     loop {
         match db.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0)) {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => return Err(described(format!("the journal mode stays {mode:?}, not wal"))),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && patience.wait() => {}
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && busy::wait(steps) => steps += 1,
             Err(error) => return Err(error),
         }
     }
