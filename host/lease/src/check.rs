@@ -6,10 +6,12 @@
 use std::collections::BTreeSet;
 
 use crate::id::{Attempt, Fence, RunId, Token};
-use crate::op::{Accepted, Answer, Claim, ClaimAnswer, ClaimKind, HeartbeatAnswer, Op, Stamped, WriteAnswer};
+use crate::op::{Accepted, Answer, Claim, ClaimAnswer, ClaimKind, HeartbeatAnswer, Op, Stamped, UnblockAnswer};
 use crate::policy::CLOCK_GRACE;
 use crate::run::{AttemptEnd, Job, Run, Status};
 use crate::time::{Millis, Slot};
+
+mod aside;
 
 /// An invariant that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +65,8 @@ impl History {
     /// The first invariant that does not hold.
     pub fn judge(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         revision(step)?;
+        let stored = step.after.runs.values().map(Run::stored).sum();
+        must(step.after.stored == stored, "S12", || format!("{} bytes are counted, {stored} kept", step.after.stored))?;
         for (id, run) in &step.after.runs {
             record(id, run)?;
             if let Some(before) = step.before.runs.get(id) {
@@ -72,18 +76,31 @@ impl History {
         self.at_most_one(step)?;
         if step.after.newest_started != step.before.newest_started {
             let scheduled = new_win(step).is_some_and(|(claim, ..)| claim.run.slot() == step.after.newest_started);
-            must(scheduled, "S8", || format!("newest started moved to {:?}", step.after.newest_started))?;
+            must(scheduled || matches!(step.op, Op::Unblock(_)), "S8", || format!("newest started moved to {:?}", step.after.newest_started))?;
         }
         match (step.op, &step.answer.answer) {
             (Op::Claim(claim), Answer::Claim(answer)) => self.claim(step, claim, answer),
             (Op::Heartbeat(beat), Answer::Heartbeat(answer)) => heartbeat(step, &beat.run, &beat.token, *answer),
             (Op::Finish(op), Answer::Accepted(answer)) => ended(step, &op.run, &op.token, *answer, false),
             (Op::Release(op), Answer::Accepted(answer)) => ended(step, &op.run, &op.token, *answer, true),
-            (Op::Write { run, token, .. }, Answer::Write(answer)) => {
-                let held = holds(step.before, run, token);
-                must(held == (*answer != WriteAnswer::Refused), "S11", || format!("a write was answered {answer:?}"))
+            (Op::Write { write, around }, Answer::Write(answer)) => aside::written(step, write, around, *answer),
+            (Op::Cancel(op), Answer::Cancel(answer)) => aside::cancelled(step, &op.run, *answer),
+            (Op::Close(op), Answer::Close(answer)) => aside::closed(step, op, *answer),
+            (Op::Unblock(_), Answer::Unblock(answer)) => {
+                if *answer == UnblockAnswer::Unblocked {
+                    self.last_scheduled = None;
+                    // S10 is kept by the newest started slot and by the records. What started and was pruned while the
+                    // clock was wrong may start again when it is truly due: whoever unblocks has decided so.
+                    let kept = |slot: &Slot| {
+                        Some(*slot) <= step.after.newest_started || step.after.runs.contains_key(&RunId::Slot(*slot))
+                    };
+                    self.started.retain(kept);
+                }
+                aside::unblocked(step, answer)
             }
-            (Op::Announce(_), Answer::Announced { .. }) | (Op::Trigger(_), Answer::Trigger(_)) => Ok(()),
+            (Op::Hold(_), Answer::Hold)
+            | (Op::Announce(_), Answer::Announced { .. })
+            | (Op::Trigger(_), Answer::Trigger(_)) => aside::no_run_changed(step),
             (Op::Prune { .. }, Answer::Pruned(pruned)) => pruned.iter().try_for_each(|id| forgotten(step, id)),
             (op, answer) => must(false, "S12", || format!("{op:?} was answered {answer:?}")),
         }
@@ -168,13 +185,16 @@ fn resent(step: &Step<'_>, claim: &Claim, attempt: Attempt, fence: Fence) -> Res
 fn refused(step: &Step<'_>, claim: &Claim, answer: &ClaimAnswer) -> Result<(), Violation> {
     let mut expected = with_leases_of(step.before, step.after);
     if matches!(answer, ClaimAnswer::Ended(Status::Interrupted)) {
-        // A run found exhausted or outrun.
+        // A run found exhausted, outrun, or cancelled when its runner had died. Its checkpoint goes with it.
         let was = step.before.runs.get(&claim.run).is_some_and(|run| !run.live(step.answer.now));
         must(was, "S11", || format!("{} was live and interrupted", claim.run))?;
         expected.runs.insert(claim.run.clone(), step.after.runs[&claim.run].clone());
+        expected.stored = step.after.stored;
     }
-    if let (ClaimAnswer::Overlap { with }, Some(slot)) = (answer, claim.run.slot()) {
+    if let ClaimAnswer::Overlap { with } = answer {
         must(step.after.runs[with].live(step.answer.now), "S12", || format!("{with} is not live"))?;
+    }
+    if let (ClaimAnswer::Overlap { .. } | ClaimAnswer::Held { .. }, Some(slot)) = (answer, claim.run.slot()) {
         if !step.before.runs.contains_key(&claim.run) {
             expected.newest_skipped = expected.newest_skipped.max(Some(slot));
         }
@@ -202,13 +222,14 @@ fn with_leases_of(before: &Job, after: &Job) -> Job {
 /// S4: ok exactly when the token is current and the run running and not released.
 fn heartbeat(step: &Step<'_>, id: &RunId, token: &Token, answer: HeartbeatAnswer) -> Result<(), Violation> {
     let held = holds(step.before, id, token);
-    let HeartbeatAnswer::Renewed { lease_end } = answer else {
+    let HeartbeatAnswer::Renewed { lease_end, cancelled } = answer else {
         must(!held, "S4", || format!("the holder of {id} was refused"))?;
         return unchanged(step);
     };
     let run = &step.after.runs[id];
     let lease = run.current().map(|a| a.terms.lease);
     let exact = lease.is_some_and(|lease| lease_end == step.answer.now + lease) && run.lease_end == lease_end;
+    must(cancelled == run.cancelled.is_some(), "S12", || format!("{id}: cancelled {cancelled}"))?;
     must(held && exact, "S4", || format!("{id} was renewed to {lease_end}"))
 }
 
@@ -259,7 +280,8 @@ fn record(id: &RunId, run: &Run) -> Result<(), Violation> {
     must(consecutive && run.attempt().0 == run.starts, "S1", || format!("attempts of {id} have gaps"))?;
     must(run.hand_overs <= run.starts, "S3", || format!("{id}: more hand-overs than starts"))?;
     let told = run.status.is_final() == run.outcome.is_some() && run.status.is_final() == run.ended_at.is_some();
-    must(told, "S6", || format!("{id}: status {} and outcome {:?}", run.status, run.outcome))
+    must(told, "S6", || format!("{id}: status {} and outcome {:?}", run.status, run.outcome))?;
+    must(!run.status.is_final() || run.state_size.is_none(), "S15", || format!("{id} has ended and has a checkpoint"))
 }
 
 /// What holds between two records of a run: S5 and S6.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
 use crate::policy::Terms;
-use crate::run::{Outcome, Progress, Status, Usage};
+use crate::run::{Hold, Outcome, Progress, Status, Usage};
 use crate::time::{Millis, Slot};
+use crate::write::{Around, Write, Written};
 
 /// An answer with the store's clock and the job's revision when it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +107,11 @@ pub enum ClaimAnswer {
         /// The job's newest started slot.
         newest_started: Option<Slot>,
     },
+    /// Someone holds the job back: its slots are skipped.
+    Held {
+        /// Until when; none: until it is let go.
+        until: Option<Millis>,
+    },
     /// The copy arrived after its `not_after`.
     Old,
 }
@@ -128,6 +134,8 @@ pub enum HeartbeatAnswer {
     Renewed {
         /// Its new end.
         lease_end: Millis,
+        /// Someone asked for the run to be cancelled: the handler is told, and the run ends as interrupted.
+        cancelled: bool,
     },
     /// The attempt has lost the run.
     Refused,
@@ -157,7 +165,7 @@ pub struct Release {
     pub usage: Usage,
 }
 
-/// Whether a finish, a release or a write was accepted.
+/// Whether a finish or a release was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accepted {
     /// It was, now or when it was sent the first time.
@@ -166,15 +174,13 @@ pub enum Accepted {
     Refused,
 }
 
-/// Whether a numbered write is to be carried out.
+/// What a driver is to do about a write, and what it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteAnswer {
-    /// Carry it out in this transaction.
-    Write,
-    /// It was done before: repeat the first answer.
-    Repeated,
-    /// The attempt has lost the run.
-    Refused,
+pub struct WriteAnswer {
+    /// What the sender is told.
+    pub written: Written,
+    /// Carry the change out, in this transaction.
+    pub carry_out: bool,
 }
 
 /// A host offers a job.
@@ -208,6 +214,75 @@ pub enum TriggerAnswer {
     Full,
 }
 
+/// A wish that a run should not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancel {
+    /// Which run.
+    pub run: RunId,
+    /// Who asks and why, in words, for people.
+    pub reason: String,
+}
+
+/// What a cancel is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelAnswer {
+    /// Nobody executed it: it is interrupted.
+    Interrupted,
+    /// Its runner is told with its next heartbeat.
+    Told,
+    /// It had ended before, so.
+    Ended(Status),
+    /// No such run.
+    None,
+}
+
+/// Gives up a run of a job that no host offers any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Close {
+    /// Which run.
+    pub run: RunId,
+    /// For how long no host may have offered the job: two leases.
+    pub unoffered_for: Duration,
+    /// In words, for people.
+    pub reason: String,
+}
+
+/// What a close is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseAnswer {
+    /// The run is interrupted.
+    Closed,
+    /// A host executes it.
+    Live,
+    /// A host offered the job not long enough ago.
+    Offered,
+    /// It had ended before, so.
+    Ended(Status),
+    /// No such run.
+    None,
+}
+
+/// Frees a job whose newest started slot lies in the store's future.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unblock {
+    /// The newest slot of its schedule that is due; for a job without one, the present.
+    pub newest_due: Slot,
+}
+
+/// What an unblock is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnblockAnswer {
+    /// The job's slots can start again.
+    Unblocked,
+    /// Nothing stood in their way.
+    NotBlocked,
+    /// A run of a future slot is live: nothing changed.
+    Live {
+        /// Which one.
+        run: RunId,
+    },
+}
+
 /// Any operation on one job, for those who record and replay them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
@@ -219,19 +294,25 @@ pub enum Op {
     Finish(Finish),
     /// See [`Release`].
     Release(Release),
-    /// A numbered write of an attempt.
+    /// See [`Write`].
     Write {
-        /// Which run.
-        run: RunId,
-        /// The attempt's token.
-        token: Token,
-        /// Grows within the attempt.
-        number: u64,
+        /// The write.
+        write: Write,
+        /// What it found.
+        around: Around,
     },
     /// See [`Announce`].
     Announce(Announce),
     /// See [`Trigger`].
     Trigger(Trigger),
+    /// See [`Cancel`].
+    Cancel(Cancel),
+    /// See [`Close`].
+    Close(Close),
+    /// See [`Unblock`].
+    Unblock(Unblock),
+    /// Holds the job back, or lets it go.
+    Hold(Option<Hold>),
     /// Deletes what may be forgotten.
     Prune {
         /// Final runs to keep.
@@ -260,7 +341,17 @@ pub enum Answer {
         newest_started: Option<Slot>,
         /// See [`crate::run::Job::newest_skipped`].
         newest_skipped: Option<Slot>,
+        /// See [`crate::run::Job::hold`].
+        hold: Option<Hold>,
     },
+    /// To a cancel.
+    Cancel(CancelAnswer),
+    /// To a close.
+    Close(CloseAnswer),
+    /// To an unblock.
+    Unblock(UnblockAnswer),
+    /// To a hold.
+    Hold,
     /// To a prune: the runs that were deleted.
     Pruned(Vec<RunId>),
 }

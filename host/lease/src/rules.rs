@@ -4,19 +4,23 @@
 //! loaded job or do the same in SQL or Lua, and are held to them by tests. S14: a rule sees one job only.
 
 mod claim;
+mod end;
 mod hold;
 mod upkeep;
+mod write;
 
 use std::ops::{Deref, DerefMut};
 
-use crate::id::RunId;
+use crate::id::{RunId, Token};
 use crate::op::{Answer, Op, Stamped};
-use crate::run::{Job, Run};
+use crate::run::{Job, Run, Status};
 use crate::time::Millis;
 
 pub use claim::claim;
-pub use hold::{finish, heartbeat, release, write};
-pub use upkeep::{announce, prune, trigger};
+pub use end::{cancel, close, unblock};
+pub use hold::{finish, heartbeat, release};
+pub use upkeep::{announce, hold, prune, trigger};
+pub use write::{growth, write};
 
 /// Carries out any operation. The typed functions beside it are what drivers call.
 pub fn apply(job: &mut Job, now: Millis, op: &Op) -> Stamped<Answer> {
@@ -25,14 +29,19 @@ pub fn apply(job: &mut Job, now: Millis, op: &Op) -> Stamped<Answer> {
         Op::Heartbeat(op) => heartbeat(job, now, op).map(Answer::Heartbeat),
         Op::Finish(op) => finish(job, now, op).map(Answer::Accepted),
         Op::Release(op) => release(job, now, op).map(Answer::Accepted),
-        Op::Write { run, token, number } => write(job, now, run, token, *number).map(Answer::Write),
+        Op::Write { write: op, around } => write(job, now, op, around).map(Answer::Write),
         Op::Trigger(op) => trigger(job, now, op).map(Answer::Trigger),
         Op::Prune { history_size } => prune(job, now, *history_size).map(Answer::Pruned),
         Op::Announce(op) => announce(job, now, op).map(|since| Answer::Announced {
             since,
             newest_started: job.newest_started,
             newest_skipped: job.newest_skipped,
+            hold: job.hold.clone(),
         }),
+        Op::Cancel(op) => cancel(job, now, op).map(Answer::Cancel),
+        Op::Close(op) => close(job, now, op).map(Answer::Close),
+        Op::Unblock(op) => unblock(job, now, op).map(Answer::Unblock),
+        Op::Hold(op) => hold(job, now, op.as_ref()).map(|()| Answer::Hold),
     }
 }
 
@@ -61,6 +70,12 @@ struct Edit<'a> {
 }
 
 impl Edit<'_> {
+    /// The run, if this token may change it: current, running, not released.
+    fn held(&self, id: &RunId, token: &Token) -> Option<&Run> {
+        let run = self.runs.get(id)?;
+        (run.status == Status::Running && !run.released && run.is_current(token)).then_some(run)
+    }
+
     /// A run that is known to exist, for writing.
     fn run_mut(&mut self, id: &RunId) -> &mut Run {
         self.runs.get_mut(id).expect("the rule has found the run before it writes")

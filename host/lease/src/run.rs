@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
 use crate::policy::Terms;
 use crate::time::{Millis, Slot};
+use crate::write::{ENTRY, LastWrite};
 
 /// Attempts kept per run. `not_after` makes copies of older claims harmless.
 pub const ATTEMPTS_KEPT: usize = 1_000;
@@ -37,6 +38,10 @@ pub struct Job {
     pub last_offered: Option<Millis>,
     /// The largest [`Terms::bound`] of any winning claim.
     pub largest_bound: Duration,
+    /// Set while someone holds the job back.
+    pub hold: Option<Hold>,
+    /// Bytes kept beside its runs: the sum of [`Run::stored`].
+    pub stored: u64,
     /// The runs, oldest slot first.
     pub runs: BTreeMap<RunId, Run>,
     /// On-demand runs that were pruned, and when.
@@ -48,6 +53,22 @@ impl Job {
     pub fn newest_live(&self, now: Millis, except: Option<&RunId>) -> Option<&RunId> {
         let live = self.runs.iter().filter(|(id, run)| Some(*id) != except && run.live(now));
         live.max_by_key(|(id, run)| (run.due, *id)).map(|(id, _)| id)
+    }
+}
+
+/// A job held back: none of its slots starts. What runs goes on, and what is asked for on demand starts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Hold {
+    /// By the store's clock, this millisecond excluded; none: until it is let go.
+    pub until: Option<Millis>,
+    /// Who and why, in words, for people.
+    pub note: String,
+}
+
+impl Hold {
+    /// Whether it is in force.
+    pub fn holds(&self, now: Millis) -> bool {
+        self.until.is_none_or(|until| now < until)
     }
 }
 
@@ -116,6 +137,12 @@ pub struct Run {
     pub progress: Option<Progress>,
     /// What an on-demand run was asked to work on.
     pub payload: Option<Vec<u8>>,
+    /// Someone asked for it to be cancelled: who and why.
+    pub cancelled: Option<String>,
+    /// Size of its checkpoint in bytes, while there is one. S15: none once the run is final.
+    pub state_size: Option<u64>,
+    /// Bytes of its log lines and output, each with [`crate::write::ENTRY`] more.
+    pub kept_size: u64,
 }
 
 impl Run {
@@ -133,6 +160,9 @@ impl Run {
             outcome: None,
             progress: None,
             payload,
+            cancelled: None,
+            state_size: None,
+            kept_size: 0,
         }
     }
 
@@ -159,6 +189,11 @@ impl Run {
     /// Whether `token` is the one of the newest attempt. Only this token may change anything.
     pub fn is_current(&self, token: &Token) -> bool {
         self.current().is_some_and(|a| a.token == *token)
+    }
+
+    /// Bytes kept beside the record: checkpoint, log and output.
+    pub fn stored(&self) -> u64 {
+        self.kept_size + self.state_size.map_or(0, |size| size + ENTRY)
     }
 
     /// Starts that count against `max_attempts`.
@@ -188,10 +223,61 @@ pub struct AttemptRecord {
     pub started_at: Millis,
     /// When and how it ended; none while it may still run.
     pub ended: Option<(Millis, AttemptEnd)>,
-    /// The number of its newest write (log, state, kv). A write with a number not above it is a repeat.
-    pub last_write: u64,
+    /// The newest write of its effects: checkpoints and the key-value space.
+    pub last_write: LastWrite,
+    /// The newest write of its log.
+    pub last_log: LastWrite,
     /// What it used, from its finish or release on.
     pub usage: Option<Usage>,
+}
+
+/// Where a run stands, as far as a backup needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// See [`Run::status`].
+    pub status: Status,
+    /// See [`Run::due`].
+    pub due: Millis,
+    /// See [`Run::lease_end`].
+    pub lease_end: Millis,
+    /// See [`Run::released`].
+    pub released: bool,
+    /// The newest attempt, 0 while pending.
+    pub attempt: Attempt,
+    /// The lease of the newest attempt, zero while pending.
+    pub lease: Duration,
+    /// Why it was given up, once it is interrupted.
+    pub reason: Option<String>,
+}
+
+impl Standing {
+    /// See [`Run::live`].
+    pub fn live(&self, now: Millis) -> bool {
+        self.status == Status::Running && !self.released && now <= self.lease_end
+    }
+
+    /// See [`Run::expired`].
+    pub fn expired(&self, now: Millis) -> bool {
+        self.status == Status::Running && !self.live(now)
+    }
+}
+
+impl From<&Run> for Standing {
+    fn from(run: &Run) -> Standing {
+        let reason = match &run.outcome {
+            Some(Outcome::Interrupted { reason }) => Some(reason.clone()),
+            _ => None,
+        };
+        Standing {
+            status: run.status,
+            due: run.due,
+            lease_end: run.lease_end,
+            released: run.released,
+            attempt: run.attempt(),
+            lease: run.current().map_or(Duration::ZERO, |attempt| attempt.terms.lease),
+            reason,
+        }
+    }
 }
 
 /// How an attempt ended.

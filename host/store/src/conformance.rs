@@ -12,7 +12,7 @@ mod logs;
 mod model;
 mod reading;
 
-pub use bench::{Bench, TestClock};
+pub use bench::{Bench, SetClock, TestClock};
 pub use claims::*;
 pub use crowd::*;
 pub use holding::*;

@@ -7,11 +7,17 @@
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod error;
 pub mod memory;
-pub mod sqlite;
+// pub mod sqlite;
 mod store;
+mod view;
+mod wakeups;
+mod wire;
 
-pub use store::{
-    AnnounceAnswer, Checked, HistoryQuery, Identity, JobView, LeaseStore, LogEntry, LogLevel, LogLine, RunView,
-    StoreError,
+pub use error::StoreError;
+pub use store::LeaseStore;
+pub use view::{
+    AnnounceAnswer, CALL_LIMIT, Checked, Each, HOST_KEPT, HistoryQuery, HostOrders, HostRecord, HostReport, Identity,
+    JobView, LogEntry, RunStanding, RunView, TOLD_KEPT, Told,
 };

@@ -3,36 +3,55 @@
 //! It forgets everything when it is dropped, so it serves one process.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
+use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName};
+use leasehold_lease::log::LogLine;
 use leasehold_lease::op::{
-    Accepted, Announce, Claim, ClaimAnswer, Finish, Heartbeat, HeartbeatAnswer, Release, Stamped, Trigger,
-    TriggerAnswer, WriteAnswer,
+    Accepted, Announce, Cancel, CancelAnswer, Claim, ClaimAnswer, Close, CloseAnswer, Finish, Heartbeat,
+    HeartbeatAnswer, Release, Stamped, Trigger, TriggerAnswer, Unblock, UnblockAnswer,
 };
 use leasehold_lease::rules;
-use leasehold_lease::run::{Job, Run};
+use leasehold_lease::run::{Hold, Job, Run, Standing};
 use leasehold_lease::time::Millis;
+use leasehold_lease::write::{Around, Change, ENTRY, Write, Written};
+use tokio::sync::broadcast;
 
 use crate::clock::{self, Clock};
-use crate::store::{
-    AnnounceAnswer, Checked, HistoryQuery, Identity, JobView, LeaseStore, LogEntry, LogLine, RunView, StoreError,
+use crate::error::StoreError;
+use crate::store::LeaseStore;
+use crate::view::{
+    AnnounceAnswer, Checked, Each, HOST_KEPT, HistoryQuery, HostOrders, HostRecord, HostReport, Identity, JobView,
+    LogEntry, RunStanding, RunView, TOLD_KEPT, Told,
 };
+use crate::wakeups::Wakeups;
 
 /// A store in memory.
 pub struct MemoryStore {
     clock: Clock,
     identity: Identity,
-    jobs: Mutex<BTreeMap<JobKey, Record>>,
+    data: Mutex<Data>,
+    wakeups: Wakeups,
+}
+
+/// All that is kept.
+#[derive(Default)]
+struct Data {
+    jobs: BTreeMap<JobKey, Record>,
+    kv: BTreeMap<TenantName, BTreeMap<String, Vec<u8>>>,
+    hosts: BTreeMap<(String, String), HostRecord>,
 }
 
 /// A job and what lies beside it.
 #[derive(Default)]
 struct Record {
     job: Job,
+    states: BTreeMap<RunId, Vec<u8>>,
     logs: BTreeMap<RunId, Vec<LogEntry>>,
+    told: VecDeque<Told>,
 }
 
 impl MemoryStore {
@@ -49,21 +68,21 @@ impl MemoryStore {
 
     /// An empty store that is the same at each replay.
     pub fn with_identity(clock: Clock, identity: Identity) -> MemoryStore {
-        MemoryStore { clock, identity, jobs: Mutex::default() }
+        MemoryStore { clock, identity, data: Mutex::default(), wakeups: Wakeups::default() }
     }
 
     /// Carries out one rule on one job, at one instant.
-    fn on<A>(&self, key: &JobKey, rule: impl FnOnce(&mut Record, Millis) -> A) -> A {
-        let (mut jobs, now) = self.at();
-        on(&mut jobs, key, |record| rule(record, now))
+    fn on<A>(&self, key: &JobKey, rule: impl FnOnce(&mut Job, Millis) -> Stamped<A>) -> Stamped<A> {
+        let (mut data, now) = self.at();
+        on(&mut data.jobs, key, |record| rule(&mut record.job, now))
     }
 
-    /// The jobs, and the time once they are ours.
-    fn at(&self) -> (MutexGuard<'_, BTreeMap<JobKey, Record>>, Millis) {
-        let jobs = self.jobs.lock().expect("no rule has panicked");
+    /// What is kept, and the time once it is ours.
+    fn at(&self) -> (MutexGuard<'_, Data>, Millis) {
+        let data = self.data.lock().expect("no rule has panicked");
         // Read after the lock is held, so that answers and revisions have the same order.
         let now = (self.clock)();
-        (jobs, now)
+        (data, now)
     }
 }
 
@@ -84,75 +103,165 @@ impl LeaseStore for MemoryStore {
     }
 
     async fn claim(&self, job: &JobKey, claim: &Claim) -> Result<Stamped<ClaimAnswer>, StoreError> {
-        Ok(self.on(job, |record, now| rules::claim(&mut record.job, now, claim)))
+        Ok(self.on(job, |job, now| rules::claim(job, now, claim)))
     }
 
-    async fn heartbeats(&self, beats: &[(JobKey, Heartbeat)]) -> Result<Checked<Vec<HeartbeatAnswer>>, StoreError> {
-        let (mut jobs, now) = self.at();
-        let renew = |(key, beat): &(JobKey, Heartbeat)| {
-            on(&mut jobs, key, |record| rules::heartbeat(&mut record.job, now, beat)).answer
+    async fn heartbeats(&self, beats: &[(JobKey, Heartbeat)]) -> Result<Vec<Each<HeartbeatAnswer>>, StoreError> {
+        let (mut data, now) = self.at();
+        let mut renew = |(key, beat): &(JobKey, Heartbeat)| {
+            Ok(on(&mut data.jobs, key, |record| rules::heartbeat(&mut record.job, now, beat)))
         };
-        let answer = beats.iter().map(renew).collect();
-        Ok(Checked { now, answer })
+        Ok(beats.iter().map(&mut renew).collect())
     }
 
     async fn finish(&self, job: &JobKey, finish: &Finish) -> Result<Stamped<Accepted>, StoreError> {
-        Ok(self.on(job, |record, now| rules::finish(&mut record.job, now, finish)))
+        Ok(self.on(job, |job, now| rules::finish(job, now, finish)))
     }
 
     async fn release(&self, job: &JobKey, release: &Release) -> Result<Stamped<Accepted>, StoreError> {
-        Ok(self.on(job, |record, now| rules::release(&mut record.job, now, release)))
+        let released = self.on(job, |job, now| rules::release(job, now, release));
+        if released.answer == Accepted::Done {
+            self.wakeups.wake(job);
+        }
+        Ok(released)
     }
 
-    async fn announce(&self, offers: &[(JobKey, Announce)]) -> Result<Checked<Vec<AnnounceAnswer>>, StoreError> {
-        let (mut jobs, now) = self.at();
-        let tell = |(key, offer): &(JobKey, Announce)| {
-            on(&mut jobs, key, |record| {
-                let since = rules::announce(&mut record.job, now, offer).answer;
-                let Job { newest_started, newest_skipped, .. } = record.job;
-                AnnounceAnswer { since, newest_started, newest_skipped }
-            })
+    async fn write(&self, job: &JobKey, write: &Write) -> Result<Stamped<Written>, StoreError> {
+        let (mut data, now) = self.at();
+        let Data { jobs, kv, .. } = &mut *data;
+        let stored = jobs.iter().filter(|(key, _)| key.tenant == job.tenant).map(|(_, r)| r.job.stored).sum::<u64>();
+        let mut values = kv.remove(&job.tenant).unwrap_or_default();
+        let kept: u64 = values.iter().map(|(key, value)| (key.len() + value.len()) as u64 + ENTRY).sum();
+        let present = write.change.key().and_then(|key| values.get(key)).cloned();
+        let around = Around { stored: stored + kept, present };
+        let decided = on(jobs, job, |record| {
+            let decided = rules::write(&mut record.job, now, write, &around);
+            if decided.answer.carry_out {
+                carry_out(record, &mut values, write);
+            }
+            decided
+        });
+        if !values.is_empty() {
+            kv.insert(job.tenant.clone(), values);
+        }
+        Ok(decided.map(|answer| answer.written))
+    }
+
+    async fn load_state(&self, run: &RunKey) -> Result<Option<Vec<u8>>, StoreError> {
+        let (data, _) = self.at();
+        Ok(data.jobs.get(&run.job).and_then(|record| record.states.get(&run.run)).cloned())
+    }
+
+    async fn kv_get(&self, tenant: &TenantName, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let (data, _) = self.at();
+        Ok(data.kv.get(tenant).and_then(|values| values.get(key)).cloned())
+    }
+
+    async fn kv_list(
+        &self,
+        tenant: &TenantName,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let (data, _) = self.at();
+        let Some(values) = data.kv.get(tenant) else { return Ok(Vec::new()) };
+        let from = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
         };
-        let answer = offers.iter().map(tell).collect();
-        Ok(Checked { now, answer })
+        let keys = values.range::<str, _>((from, Bound::Unbounded)).map(|(key, _)| key);
+        Ok(keys.take_while(|key| key.starts_with(prefix)).take(limit).cloned().collect())
+    }
+
+    async fn read_log(&self, run: &RunKey, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
+        let (data, _) = self.at();
+        let log = data.jobs.get(&run.job).and_then(|record| record.logs.get(&run.run));
+        let entries = log.into_iter().flatten().filter(|entry| entry.sequence > after);
+        Ok(entries.take(limit).cloned().collect())
+    }
+
+    async fn announce(&self, offers: &[(JobKey, Announce)]) -> Result<Vec<Each<AnnounceAnswer>>, StoreError> {
+        let (mut data, now) = self.at();
+        let mut tell = |(key, offer): &(JobKey, Announce)| {
+            Ok(on(&mut data.jobs, key, |record| {
+                let announced = rules::announce(&mut record.job, now, offer);
+                let Job { newest_started, newest_skipped, ref hold, .. } = record.job;
+                let hold = hold.clone();
+                announced.map(|since| AnnounceAnswer { since, newest_started, newest_skipped, hold })
+            }))
+        };
+        Ok(offers.iter().map(&mut tell).collect())
     }
 
     async fn trigger(&self, job: &JobKey, trigger: &Trigger) -> Result<Stamped<TriggerAnswer>, StoreError> {
-        Ok(self.on(job, |record, now| rules::trigger(&mut record.job, now, trigger)))
+        let triggered = self.on(job, |job, now| rules::trigger(job, now, trigger));
+        if triggered.answer == TriggerAnswer::Stored {
+            self.wakeups.wake(job);
+        }
+        Ok(triggered)
+    }
+
+    async fn cancel(&self, job: &JobKey, cancel: &Cancel) -> Result<Stamped<CancelAnswer>, StoreError> {
+        Ok(self.on(job, |job, now| rules::cancel(job, now, cancel)))
+    }
+
+    async fn close(&self, job: &JobKey, close: &Close) -> Result<Stamped<CloseAnswer>, StoreError> {
+        Ok(self.on(job, |job, now| rules::close(job, now, close)))
+    }
+
+    async fn unblock(&self, job: &JobKey, unblock: &Unblock) -> Result<Stamped<UnblockAnswer>, StoreError> {
+        Ok(self.on(job, |job, now| rules::unblock(job, now, unblock)))
+    }
+
+    async fn hold(&self, job: &JobKey, hold: Option<&Hold>) -> Result<Stamped<()>, StoreError> {
+        Ok(self.on(job, |job, now| rules::hold(job, now, hold)))
     }
 
     async fn unfinished(
         &self,
-        jobs: &[JobKey],
+        tenants: &[TenantName],
         after: Option<&RunKey>,
         limit: usize,
-    ) -> Result<Checked<Vec<RunView>>, StoreError> {
-        let wanted: BTreeSet<&JobKey> = jobs.iter().collect();
-        let (jobs, now) = self.at();
-        let known = wanted.into_iter().filter_map(|key| jobs.get_key_value(key));
+    ) -> Result<Checked<Vec<RunStanding>>, StoreError> {
+        let wanted: BTreeSet<&TenantName> = tenants.iter().collect();
+        let (data, now) = self.at();
+        let known = data.jobs.iter().filter(|(key, _)| wanted.contains(&key.tenant));
         let open = runs(known).filter(|found| !found.run.status.is_final());
         let behind = |found: &Found<'_>| after.is_none_or(|a| (found.key, found.id) > (&a.job, &a.run));
-        let answer = open.filter(behind).take(limit).map(Found::view).collect();
+        let answer = open.filter(behind).take(limit).map(Found::standing).collect();
         Ok(Checked { now, answer })
     }
 
-    async fn check(&self, runs: &[RunKey]) -> Result<Checked<Vec<Option<RunView>>>, StoreError> {
-        let (jobs, now) = self.at();
+    async fn check(&self, runs: &[RunKey]) -> Result<Checked<Vec<RunStanding>>, StoreError> {
+        let (data, now) = self.at();
         let find = |key: &RunKey| {
-            let job = &jobs.get(&key.job)?.job;
-            Some(Found { key: &key.job, job, id: &key.run, run: job.runs.get(&key.run)? }.view())
+            let job = data.jobs.get(&key.job).map(|record| &record.job);
+            RunStanding {
+                key: key.clone(),
+                standing: job.and_then(|job| job.runs.get(&key.run)).map(Standing::from),
+                newest_started: job.and_then(|job| job.newest_started),
+                newest_skipped: job.and_then(|job| job.newest_skipped),
+            }
         };
         let answer = runs.iter().map(find).collect();
         Ok(Checked { now, answer })
     }
 
+    async fn show(&self, run: &RunKey) -> Result<Checked<Option<RunView>>, StoreError> {
+        let (data, now) = self.at();
+        let found = data.jobs.get(&run.job).and_then(|record| record.job.runs.get(&run.run));
+        let answer = found.map(|found| RunView { key: run.clone(), run: found.clone() });
+        Ok(Checked { now, answer })
+    }
+
     async fn history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError> {
-        let (jobs, now) = self.at();
+        let (data, now) = self.at();
         let asked = |found: &Found<'_>| {
             query.status.is_none_or(|status| found.run.status == status)
                 && query.since.is_none_or(|since| found.run.due >= since)
         };
-        let known = jobs.iter().filter(|(key, _)| query.job.as_ref().is_none_or(|job| *key == job));
+        let known = data.jobs.iter().filter(|(key, _)| query.job.as_ref().is_none_or(|job| *key == job));
         let mut found: Vec<Found<'_>> = runs(known).filter(asked).collect();
         found.sort_by_key(|found| (Reverse(found.run.due), found.key, found.id));
         let answer = found.into_iter().take(query.limit).map(Found::view).collect();
@@ -160,56 +269,106 @@ impl LeaseStore for MemoryStore {
     }
 
     async fn jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
-        let (jobs, now) = self.at();
-        let answer = jobs.iter().map(|(key, record)| job_view(key, &record.job)).collect();
+        let (data, now) = self.at();
+        let answer = data.jobs.iter().map(|(key, record)| job_view(key, &record.job)).collect();
         Ok(Checked { now, answer })
     }
 
-    async fn append_log(
-        &self,
-        run: &RunKey,
-        token: &Token,
-        number: u64,
-        lines: &[LogLine],
-    ) -> Result<Stamped<Accepted>, StoreError> {
-        Ok(self.on(&run.job, |record, now| {
-            let decided = rules::write(&mut record.job, now, &run.run, token, number);
-            if decided.answer == WriteAnswer::Write {
-                append(record, &run.run, lines);
-            }
-            decided.map(accepted)
-        }))
-    }
-
-    async fn read_log(&self, run: &RunKey, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
-        let (jobs, _) = self.at();
-        let log = jobs.get(&run.job).and_then(|record| record.logs.get(&run.run));
-        let entries = log.into_iter().flatten().filter(|entry| entry.sequence > after);
-        Ok(entries.take(limit).cloned().collect())
-    }
-
-    async fn prune(&self, job: &JobKey, history_size: u32) -> Result<usize, StoreError> {
-        Ok(self.on(job, |record, now| {
-            let pruned = rules::prune(&mut record.job, now, history_size).answer;
-            for run in &pruned {
+    async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {
+        let (mut data, now) = self.at();
+        let pruned = on(&mut data.jobs, job, |record| {
+            let pruned = rules::prune(&mut record.job, now, history_size);
+            for run in &pruned.answer {
                 record.logs.remove(run);
             }
-            pruned.len()
-        }))
+            pruned
+        });
+        Ok(pruned.map(|runs| runs.len()))
+    }
+
+    async fn keep_told(&self, told: &[Told]) -> Result<(), StoreError> {
+        let (mut data, _) = self.at();
+        for told in told {
+            // A job that is unknown has nothing to explain.
+            let Some(record) = data.jobs.get_mut(&told.run.job) else { continue };
+            record.told.push_front(told.clone());
+            record.told.truncate(TOLD_KEPT);
+        }
+        Ok(())
+    }
+
+    async fn told(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<Told>, StoreError> {
+        let (data, _) = self.at();
+        let all = data.jobs.get(job).into_iter().flat_map(|record| &record.told);
+        Ok(all.filter(|told| run.is_none_or(|run| told.run.run == *run)).take(limit).cloned().collect())
+    }
+
+    async fn report_host(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {
+        let (mut data, now) = self.at();
+        data.hosts.retain(|_, host| now <= host.last_seen + HOST_KEPT);
+        let new = || HostRecord {
+            report: report.clone(),
+            first_seen: now,
+            last_seen: now,
+            orders: HostOrders::default(),
+        };
+        let host = data.hosts.entry((report.name.clone(), report.instance.clone())).or_insert_with(new);
+        host.report.clone_from(report);
+        host.last_seen = now;
+        Ok(Checked { now, answer: host.orders })
+    }
+
+    async fn hosts(&self) -> Result<Checked<Vec<HostRecord>>, StoreError> {
+        let (data, now) = self.at();
+        Ok(Checked { now, answer: data.hosts.values().cloned().collect() })
+    }
+
+    async fn drain(&self, host: &str, drain: bool) -> Result<usize, StoreError> {
+        let (mut data, _) = self.at();
+        let mut known = 0;
+        for ((name, _), record) in &mut data.hosts {
+            if name == host {
+                record.orders.drain = drain;
+                known += 1;
+            }
+        }
+        Ok(known)
+    }
+
+    fn wakeups(&self) -> Option<broadcast::Receiver<JobKey>> {
+        Some(self.wakeups.subscribe())
     }
 }
 
 /// Carries out one rule on one job. A refusal creates nothing.
-fn on<A>(jobs: &mut BTreeMap<JobKey, Record>, key: &JobKey, rule: impl FnOnce(&mut Record) -> A) -> A {
-    if let Some(record) = jobs.get_mut(key) {
-        return rule(record);
-    }
-    let mut record = Record::default();
-    let answer = rule(&mut record);
-    if record.job.revision > 0 {
-        jobs.insert(key.clone(), record);
+fn on<A>(
+    jobs: &mut BTreeMap<JobKey, Record>,
+    key: &JobKey,
+    rule: impl FnOnce(&mut Record) -> Stamped<A>,
+) -> Stamped<A> {
+    let mut new = Record::default();
+    let known = jobs.contains_key(key);
+    let record = if known { jobs.get_mut(key).expect("it is known") } else { &mut new };
+    let answer = rule(record);
+    // S15: a checkpoint goes with the final status.
+    let Record { job, states, .. } = &mut *record;
+    states.retain(|id, _| job.runs.get(id).is_some_and(|run| run.state_size.is_some()));
+    if !known && new.job.revision > 0 {
+        jobs.insert(key.clone(), new);
     }
     answer
+}
+
+/// Does what a rule has allowed.
+fn carry_out(record: &mut Record, values: &mut BTreeMap<String, Vec<u8>>, write: &Write) {
+    match &write.change {
+        Change::SaveState(data) => drop(record.states.insert(write.run.clone(), data.clone())),
+        Change::KvSet { key, value } | Change::KvCompareAndSet { key, value, .. } => {
+            values.insert(key.clone(), value.clone());
+        }
+        Change::KvDelete { key } => drop(values.remove(key)),
+        Change::AppendLog(lines) => append(record, &write.run, lines),
+    }
 }
 
 fn append(record: &mut Record, run: &RunId, lines: &[LogLine]) {
@@ -217,14 +376,6 @@ fn append(record: &mut Record, run: &RunId, lines: &[LogLine]) {
     let log = record.logs.entry(run.clone()).or_default();
     let last = log.last().map_or(0, |entry| entry.sequence);
     log.extend(lines.iter().zip(last + 1..).map(|(line, sequence)| LogEntry { sequence, attempt, line: line.clone() }));
-}
-
-/// What the sender of a write is told.
-pub(crate) fn accepted(answer: WriteAnswer) -> Accepted {
-    match answer {
-        WriteAnswer::Write | WriteAnswer::Repeated => Accepted::Done,
-        WriteAnswer::Refused => Accepted::Refused,
-    }
 }
 
 /// A run where it lies.
@@ -236,10 +387,18 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
+    fn key(&self) -> RunKey {
+        RunKey { job: self.key.clone(), run: self.id.clone() }
+    }
+
     fn view(self) -> RunView {
-        RunView {
-            key: RunKey { job: self.key.clone(), run: self.id.clone() },
-            run: self.run.clone(),
+        RunView { key: self.key(), run: self.run.clone() }
+    }
+
+    fn standing(self) -> RunStanding {
+        RunStanding {
+            key: self.key(),
+            standing: Some(self.run.into()),
             newest_started: self.job.newest_started,
             newest_skipped: self.job.newest_skipped,
         }
@@ -260,7 +419,10 @@ fn job_view(key: &JobKey, job: &Job) -> JobView {
         newest_started: job.newest_started,
         newest_skipped: job.newest_skipped,
         since: job.since,
+        fingerprint: job.fingerprint.clone(),
         last_offered: job.last_offered,
+        hold: job.hold.clone(),
+        stored: job.stored,
         unfinished: job.runs.values().filter(|run| !run.status.is_final()).count() as u64,
         last: last.map(|(id, run)| Found { key, job, id, run }.view()),
     }

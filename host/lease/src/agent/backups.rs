@@ -1,7 +1,7 @@
 //! Runs that another instance executes, and what to do when it dies.
 
 use crate::id::RunId;
-use crate::run::{Outcome, Run, Status};
+use crate::run::{Standing, Status};
 use crate::time::Millis;
 
 use super::{Agent, Backup, Command, EventKind, Part, Place, Seen, State, Turn};
@@ -27,9 +27,9 @@ impl Agent {
     }
 
     /// H4: the poll found a run that has no backup here.
-    fn found(&mut self, t: &mut Turn<'_>, run: &RunId, record: &Run, store_now: Millis) {
+    fn found(&mut self, t: &mut Turn<'_>, run: &RunId, record: &Standing, store_now: Millis) {
         let unfinished = record.status == Status::Running;
-        let outdated = self.ended.iter().any(|(ended, attempt)| ended == run && record.attempt() <= *attempt);
+        let outdated = self.ended.iter().any(|(ended, attempt)| ended == run && record.attempt <= *attempt);
         if !unfinished || outdated {
             return;
         }
@@ -37,19 +37,15 @@ impl Agent {
             self.left.insert(run.clone());
             return;
         }
-        self.back_up(t, run, Some(record.attempt()), None);
+        self.back_up(t, run, Some(record.attempt), None);
         self.look_at(t, run, record, store_now);
     }
 
-    fn look_at(&mut self, t: &mut Turn<'_>, run: &RunId, record: &Run, store_now: Millis) {
+    fn look_at(&mut self, t: &mut Turn<'_>, run: &RunId, record: &Standing, store_now: Millis) {
         match record.status {
             Status::Success | Status::Failed => self.remove(t, run),
             Status::Interrupted => {
-                let reason = match &record.outcome {
-                    Some(Outcome::Interrupted { reason }) => reason.as_str(),
-                    _ => "",
-                };
-                self.tell_outrun(t, run, reason);
+                self.tell_outrun(t, run, record.reason.as_deref().unwrap_or_default());
                 self.remove(t, run);
             }
             Status::Pending => self.check_again(t, run),
@@ -107,7 +103,6 @@ impl Agent {
 }
 
 /// Live, and by a lease end that its lease can explain: one further ahead tells that the store's clock was set back.
-fn healthy(record: &Run, store_now: Millis) -> bool {
-    let explained = record.current().is_some_and(|attempt| record.lease_end <= store_now + attempt.terms.lease);
-    record.live(store_now) && explained
+fn healthy(record: &Standing, store_now: Millis) -> bool {
+    record.live(store_now) && record.lease_end <= store_now + record.lease
 }

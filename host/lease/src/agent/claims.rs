@@ -172,6 +172,12 @@ impl Agent {
                 self.remove(t, run);
                 t.out.push(Command::Poll);
             }
+            ClaimAnswer::Held { until } => {
+                let detail = until.map_or_else(|| "until it is let go".to_owned(), |until| format!("until {until}"));
+                t.event(EventKind::Held, run, None, detail);
+                self.heard(None, run.slot());
+                self.remove(t, run);
+            }
             ClaimAnswer::Superseded { newest_started } => {
                 self.heard(newest_started, None);
                 let detail = newest_started.map_or(String::new(), |newest| format!("slot {newest} has started"));

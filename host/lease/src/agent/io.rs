@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::id::{Attempt, Digest, Fence, RunId, Token};
 use crate::op::{Claim, ClaimAnswer};
 use crate::policy::Policy;
-use crate::run::{Outcome, Run, Usage};
+use crate::run::{Outcome, Standing, Usage};
 use crate::schedule::Schedule;
 use crate::time::{Millis, Mono, Slot};
 
@@ -42,8 +42,8 @@ pub struct Offer {
 /// What the store knows about a run, as far as a backup needs it.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// The run's record; none when the store knows no such run.
-    pub run: Option<Run>,
+    /// Where the run stands; none when the store knows no such run.
+    pub run: Option<Standing>,
     /// The store's clock when it answered.
     pub store_now: Millis,
     /// The job's newest started slot.
@@ -255,6 +255,8 @@ pub enum EventKind {
     Superseded,
     /// No place is free on this host.
     NoPlace,
+    /// A slot was skipped: someone holds the job back.
+    Held,
     /// Slots passed while this host could not look.
     Missed,
     /// This host is a backup of a run.
@@ -288,6 +290,7 @@ impl EventKind {
             EventKind::Superseded => "superseded",
             EventKind::NoPlace => "no-place",
             EventKind::Missed => "missed",
+            EventKind::Held => "held",
             EventKind::Backup => "backup",
             EventKind::Takeover => "takeover",
             EventKind::Uncertain => "uncertain",

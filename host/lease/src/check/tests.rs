@@ -9,10 +9,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::op::{Announce, Finish, Heartbeat, Release, Trigger};
+use crate::op::{Announce, Cancel, Close, Finish, Heartbeat, Release, Trigger, Unblock};
 use crate::policy::{Overlap, Terms};
 use crate::rules;
-use crate::run::{Outcome, Usage};
+use crate::run::{Hold, Outcome, Usage};
+use crate::write::{Around, Change, Quota, Write};
 
 /// Where the clock may be, in seconds: around leases of 15 s, slots of 0, 10 and 20 s, and the bounds of lateness.
 const CLOCK: [i64; 6] = [0, 10, 16, 31, 47, 4_000];
@@ -75,9 +76,22 @@ fn events(overlap: Overlap) -> Vec<Event> {
             say(Op::Heartbeat(Heartbeat { run: run.clone(), token, progress: None }));
             let outcome = Outcome::Success { output: vec![token.0[0]], cut: false };
             say(Op::Finish(Finish { run: run.clone(), token, outcome, usage }));
-            say(Op::Release(Release { run, token, usage }));
+            say(Op::Release(Release { run: run.clone(), token, usage }));
+            if token == Token([1; 16]) {
+                let quota = Quota::default();
+                let change = Change::SaveState(vec![7]);
+                say(Op::Write { write: Write { run, token, number: 1, quota, change }, around: Around::default() });
+            }
         }
     }
+    for run in [&slots[2], &on_demand] {
+        say(Op::Cancel(Cancel { run: run.clone(), reason: String::new() }));
+    }
+    let unoffered_for = Duration::from_secs(30);
+    say(Op::Close(Close { run: slots[0].clone(), unoffered_for, reason: String::new() }));
+    say(Op::Unblock(Unblock { newest_due: Slot(Millis(0)) }));
+    say(Op::Hold(Some(Hold { until: Some(Millis(16_000)), note: String::new() })));
+    say(Op::Hold(None));
     say(Op::Trigger(Trigger { id: "r".parse().unwrap(), payload: None, pending_max: 1 }));
     say(Op::Announce(Announce { fingerprint: "x".into() }));
     say(Op::Prune { history_size: 0 });
@@ -118,11 +132,13 @@ impl State {
             let mut hasher = DefaultHasher::new();
             (salt, self.now, &self.history, self.job.newest_started, self.job.newest_skipped, self.job.since)
                 .hash(&mut hasher);
-            (self.job.last_fence, self.job.largest_bound, &self.job.gone).hash(&mut hasher);
+            (self.job.last_fence, self.job.largest_bound, &self.job.gone, self.job.last_offered).hash(&mut hasher);
+            self.job.hold.hash(&mut hasher);
             for (id, run) in &self.job.runs {
                 (id, run.status, run.lease_end, run.released, run.hand_overs, run.ended_at, run.due).hash(&mut hasher);
+                (&run.cancelled, run.state_size).hash(&mut hasher);
                 for attempt in &run.attempts {
-                    (attempt.token.0, attempt.ended.map(|(_, how)| how.word())).hash(&mut hasher);
+                    (attempt.token.0, attempt.ended.map(|(_, how)| how.word()), attempt.last_write).hash(&mut hasher);
                 }
             }
             u128::from(hasher.finish())

@@ -3,9 +3,11 @@
 use crate::id::{Attempt, Fence, RunId};
 use crate::op::{Claim, ClaimAnswer, ClaimKind, Stamped};
 use crate::policy::{CLOCK_GRACE, Overlap};
-use crate::run::{ATTEMPTS_KEPT, AttemptEnd, AttemptRecord, Job, Outcome, Run, Status};
+use crate::run::{ATTEMPTS_KEPT, AttemptEnd, AttemptRecord, Job, Run, Status};
 use crate::time::{Millis, Slot};
+use crate::write::LastWrite;
 
+use super::end::interrupt;
 use super::{Edit, stamped};
 
 /// A request to start a run, answered atomically.
@@ -57,6 +59,13 @@ fn existing(job: &mut Edit<'_>, now: Millis, claim: &Claim) -> ClaimAnswer {
     if run.live(now) {
         return ClaimAnswer::Running { attempt: run.attempt(), lease_end: run.lease_end };
     }
+    if run.expired(now)
+        && let Some(reason) = run.cancelled.clone()
+    {
+        // Its runner died before it could end it.
+        interrupt(job, now, &claim.run, &reason);
+        return ClaimAnswer::Ended(Status::Interrupted);
+    }
     let outrun = claim.run.slot().is_some_and(|slot| job.newest_started.is_some_and(|newest| newest > slot));
     if run.expired(now) && outrun {
         interrupt(job, now, &claim.run, "a newer slot has started");
@@ -89,13 +98,23 @@ fn fresh(job: &mut Edit<'_>, now: Millis, claim: &Claim) -> ClaimAnswer {
     if superseded(job, slot, claim.kind) {
         return ClaimAnswer::Superseded { newest_started: job.newest_started };
     }
+    if let Some(hold) = job.hold.as_ref().filter(|hold| hold.holds(now)) {
+        let until = hold.until;
+        skip(job, slot);
+        return ClaimAnswer::Held { until };
+    }
     if let Some(with) = overlap(job, now, claim) {
-        if job.newest_skipped < Some(slot) {
-            job.newest_skipped = Some(slot);
-        }
+        skip(job, slot);
         return ClaimAnswer::Overlap { with };
     }
     win(job, now, claim)
+}
+
+/// Remembers that the slot was skipped, so that it is not caught up.
+fn skip(job: &mut Edit<'_>, slot: Slot) {
+    if job.newest_skipped < Some(slot) {
+        job.newest_skipped = Some(slot);
+    }
 }
 
 /// S10: a slot that ever won is never won as attempt 1 again, whatever was pruned.
@@ -155,7 +174,8 @@ fn started(now: Millis, claim: &Claim, attempt: Attempt, fence: Fence) -> Attemp
         digest: claim.digest,
         started_at: now,
         ended: None,
-        last_write: 0,
+        last_write: LastWrite::default(),
+        last_log: LastWrite::default(),
         usage: None,
     }
 }
@@ -172,16 +192,5 @@ fn settle_others(job: &mut Edit<'_>, now: Millis, claim: &Claim) {
         } else if claim.terms.overlap == Overlap::Skip && !job.runs[&id].released {
             job.run_mut(&id).released = true;
         }
-    }
-}
-
-/// Gives a run up.
-fn interrupt(job: &mut Edit<'_>, now: Millis, id: &RunId, reason: &str) {
-    let run = job.run_mut(id);
-    run.status = Status::Interrupted;
-    run.ended_at = Some(now);
-    run.outcome = Some(Outcome::Interrupted { reason: reason.to_owned() });
-    if let Some(attempt) = run.attempts.last_mut() {
-        attempt.ended.get_or_insert((now, AttemptEnd::Expired));
     }
 }

@@ -1,25 +1,27 @@
 //! What the holder of a token may do. Everyone else is refused and changes nothing (S11).
 
-use crate::id::{RunId, Token};
-use crate::op::{Accepted, Finish, Heartbeat, HeartbeatAnswer, Release, Stamped, WriteAnswer};
+use crate::op::{Accepted, Finish, Heartbeat, HeartbeatAnswer, Release, Stamped};
 use crate::run::{AttemptEnd, AttemptRecord, Job, Outcome, Run, Status};
 use crate::time::Millis;
+use crate::write::ENTRY;
 
-use super::{Edit, stamped};
+use super::end::drop_state;
+use super::write::keep;
+use super::stamped;
 
 /// Renews the lease. An expired run that nobody took over may be renewed; a released one never is.
 pub fn heartbeat(job: &mut Job, now: Millis, beat: &Heartbeat) -> Stamped<HeartbeatAnswer> {
     stamped(job, now, |job| {
         // S4: ok exactly when the token is current and the run is running and not released.
         // S5: so a heartbeat sent before the release does not renew it.
-        let Some(run) = held(job, &beat.run, &beat.token) else { return HeartbeatAnswer::Refused };
+        let Some(run) = job.held(&beat.run, &beat.token) else { return HeartbeatAnswer::Refused };
         let lease = current(run).terms.lease;
         let run = job.run_mut(&beat.run);
         run.lease_end = now + lease;
         if let Some(progress) = &beat.progress {
             run.progress = Some(progress.clone());
         }
-        HeartbeatAnswer::Renewed { lease_end: run.lease_end }
+        HeartbeatAnswer::Renewed { lease_end: run.lease_end, cancelled: run.cancelled.is_some() }
     })
 }
 
@@ -27,7 +29,7 @@ pub fn heartbeat(job: &mut Job, now: Millis, beat: &Heartbeat) -> Stamped<Heartb
 pub fn finish(job: &mut Job, now: Millis, finish: &Finish) -> Stamped<Accepted> {
     stamped(job, now, |job| {
         let end = end_of(&finish.outcome);
-        if held(job, &finish.run, &finish.token).is_none() {
+        if job.held(&finish.run, &finish.token).is_none() {
             // The attempt itself must have said so: a run that the store gave up was not finished by its token.
             let said = |run: &Run| run.current().is_some_and(|a| matches!(a.ended, Some((_, how)) if how == end));
             let same = |run: &Run| run.is_current(&finish.token) && run.outcome.as_ref() == Some(&finish.outcome);
@@ -43,6 +45,8 @@ pub fn finish(job: &mut Job, now: Millis, finish: &Finish) -> Stamped<Accepted> 
         let attempt = current_mut(run);
         attempt.usage = Some(finish.usage);
         attempt.ended = Some((now, end));
+        drop_state(job, &finish.run);
+        keep(job, &finish.run, output_size(&finish.outcome));
         Accepted::Done
     })
 }
@@ -71,16 +75,12 @@ pub fn release(job: &mut Job, now: Millis, release: &Release) -> Stamped<Accepte
     })
 }
 
-/// Decides about a write that a driver carries out in the same transaction. It renews nothing.
-pub fn write(job: &mut Job, now: Millis, run: &RunId, token: &Token, number: u64) -> Stamped<WriteAnswer> {
-    stamped(job, now, |job| {
-        let Some(held) = held(job, run, token) else { return WriteAnswer::Refused };
-        if number <= current(held).last_write {
-            return WriteAnswer::Repeated;
-        }
-        current_mut(job.run_mut(run)).last_write = number;
-        WriteAnswer::Write
-    })
+/// Bytes that an outcome counts against the tenant's quota.
+fn output_size(outcome: &Outcome) -> u64 {
+    match outcome {
+        Outcome::Success { output, .. } if !output.is_empty() => output.len() as u64 + ENTRY,
+        _ => 0,
+    }
 }
 
 /// How an attempt with this outcome ended.
@@ -90,12 +90,6 @@ fn end_of(outcome: &Outcome) -> AttemptEnd {
         Outcome::Failed(_) => AttemptEnd::Failed,
         Outcome::Interrupted { .. } => AttemptEnd::Cancelled,
     }
-}
-
-/// The run, if this token may change it: current, running, not released.
-fn held<'a>(job: &'a Edit<'_>, id: &RunId, token: &Token) -> Option<&'a Run> {
-    let run = job.runs.get(id)?;
-    (run.status == Status::Running && !run.released && run.is_current(token)).then_some(run)
 }
 
 fn current(run: &Run) -> &AttemptRecord {

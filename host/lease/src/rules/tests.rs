@@ -1,23 +1,27 @@
 //! A test for each sentence of the contract's operations, and the traces that broke earlier wordings of it.
 
 mod claims;
+mod ends;
 mod holding;
 mod traces;
 mod upkeep;
 mod wins;
+mod writes;
 
 use std::time::Duration;
 
 use crate::id::{Attempt, RunId, Token};
 use crate::op::{
-    Accepted, Announce, Claim, ClaimAnswer, ClaimKind, Finish, Heartbeat, HeartbeatAnswer, Release, Trigger,
-    TriggerAnswer, WriteAnswer,
+    Accepted, Announce, Cancel, CancelAnswer, Claim, ClaimAnswer, ClaimKind, Close, CloseAnswer, Finish, Heartbeat,
+    HeartbeatAnswer, Release, Trigger, TriggerAnswer, Unblock, UnblockAnswer, WriteAnswer,
 };
+use crate::log::{LogLevel, LogLine};
 use crate::policy::{Overlap, Terms};
-use crate::run::{Failure, Job, Outcome, Run, Status, Usage};
+use crate::run::{Failure, Hold, Job, Outcome, Run, Status, Usage};
 use crate::time::{Millis, Slot};
+use crate::write::{Around, Change, Quota, Write, Written};
 
-use super::{announce, claim, finish, heartbeat, prune, release, trigger, write};
+use super::{announce, cancel, claim, close, finish, heartbeat, hold, prune, release, trigger, unblock, write};
 
 /// Second 0 of each test.
 const START: i64 = 1_700_000_000_000;
@@ -131,8 +135,43 @@ impl Store {
         release(&mut self.job, self.now, &Release { run: run.clone(), token: token(with), usage }).answer
     }
 
-    fn write(&mut self, run: &RunId, with: u8, number: u64) -> WriteAnswer {
-        write(&mut self.job, self.now, run, &token(with), number).answer
+    /// Writes a log line of one byte.
+    fn write(&mut self, run: &RunId, with: u8, number: u64) -> Written {
+        let fields = Vec::new();
+        let line = LogLine { at: ms(0), level: LogLevel::Info, target: String::new(), message: "m".into(), fields };
+        self.change(run, with, number, Change::AppendLog(vec![line]), &Around::default()).written
+    }
+
+    /// Writes under a quota of 100 bytes a value and 1 000 altogether.
+    fn change(&mut self, run: &RunId, with: u8, number: u64, change: Change, around: &Around) -> WriteAnswer {
+        let quota = Quota { value: 100, stored: 1_000 };
+        let asked = Write { run: run.clone(), token: token(with), number, quota, change };
+        write(&mut self.job, self.now, &asked, around).answer
+    }
+
+    fn save(&mut self, run: &RunId, with: u8, number: u64, data: &[u8]) -> WriteAnswer {
+        let around = Around { stored: self.job.stored, present: None };
+        self.change(run, with, number, Change::SaveState(data.to_vec()), &around)
+    }
+
+    fn cancel(&mut self, run: &RunId) -> CancelAnswer {
+        cancel(&mut self.job, self.now, &Cancel { run: run.clone(), reason: "cancelled by a test".into() }).answer
+    }
+
+    fn close(&mut self, run: &RunId) -> CloseAnswer {
+        let unoffered_for = Duration::from_secs(60);
+        let ask = Close { run: run.clone(), unoffered_for, reason: "nobody offers it".into() };
+        close(&mut self.job, self.now, &ask).answer
+    }
+
+    /// Unblocks the job, whose newest due slot is the one so many seconds into the test.
+    fn unblock(&mut self, newest_due: i64) -> UnblockAnswer {
+        unblock(&mut self.job, self.now, &Unblock { newest_due: Slot(ms(newest_due * 1_000)) }).answer
+    }
+
+    fn hold(&mut self, until: Option<Option<i64>>) {
+        let as_hold = |until: Option<i64>| Hold { until: until.map(|s| ms(s * 1_000)), note: "a test".into() };
+        hold(&mut self.job, self.now, until.map(as_hold).as_ref());
     }
 
     fn trigger(&mut self, id: &str) -> TriggerAnswer {

@@ -3,7 +3,7 @@
 use crate::id::RunId;
 use crate::op::{Announce, Stamped, Trigger, TriggerAnswer};
 use crate::policy::CLOCK_GRACE;
-use crate::run::{DEMAND_ID_KEPT, Job, Run, Status};
+use crate::run::{DEMAND_ID_KEPT, Hold, Job, Run, Status};
 use crate::time::Millis;
 
 use super::stamped;
@@ -19,6 +19,15 @@ pub fn announce(job: &mut Job, now: Millis, announce: &Announce) -> Stamped<Mill
         job.fingerprint.clone_from(&announce.fingerprint);
         job.last_offered = Some(now);
         since
+    })
+}
+
+/// Holds the job back, or lets it go.
+pub fn hold(job: &mut Job, now: Millis, hold: Option<&Hold>) -> Stamped<()> {
+    stamped(job, now, |job| {
+        if job.hold.as_ref() != hold {
+            job.hold = hold.cloned();
+        }
     })
 }
 
@@ -50,14 +59,17 @@ pub fn prune(job: &mut Job, now: Millis, history_size: u32) -> Stamped<Vec<RunId
         let mut finals: Vec<(&RunId, &Run)> = job.runs.iter().filter(|(_, run)| run.status.is_final()).collect();
         finals.sort_by_key(|(id, run)| (std::cmp::Reverse(run.due), *id));
         let old = |run: &Run| now > run.due + kept_for && run.ended_at.is_some_and(|at| now > at + kept_for);
+        // S10: after an unblock the record alone says that a slot above the newest started one has run.
+        let remembered = |id: &RunId| id.slot().is_none_or(|slot| Some(slot) <= job.newest_started);
         let doomed: Vec<RunId> = finals
             .into_iter()
             .skip(history_size as usize)
-            .filter(|(_, run)| old(run))
+            .filter(|(id, run)| old(run) && remembered(id))
             .map(|(id, _)| id.clone())
             .collect();
         for id in &doomed {
-            job.runs.remove(id);
+            let run = job.runs.remove(id).expect("it was found a moment ago");
+            job.stored -= run.stored();
             if let RunId::OnDemand(id) = id {
                 job.gone.insert(id.clone(), now);
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
 use leasehold_lease::op::{
     Accepted, Claim, ClaimAnswer, ClaimKind, Finish, Heartbeat, HeartbeatAnswer, Release, Trigger, TriggerAnswer,
@@ -12,17 +13,28 @@ use leasehold_lease::op::{
 use leasehold_lease::policy::{Overlap, Terms};
 use leasehold_lease::run::{Outcome, Usage};
 use leasehold_lease::time::{Millis, Slot};
+use leasehold_lease::write::{Change, Quota, Write, Written};
 
 use crate::clock::Clock;
-use crate::store::{LeaseStore, RunView};
+use crate::store::LeaseStore;
+use crate::view::RunView;
 
 /// The clock of a store under test.
 #[derive(Clone)]
 pub enum TestClock {
     /// The test sets it; the value is in whole milliseconds since the Unix epoch.
     Settable(Arc<AtomicI64>),
+    /// The test sets it on the server that the store asks.
+    Remote(Arc<dyn SetClock>),
     /// It goes by itself: the cases wait for it.
     Real,
+}
+
+/// A server's clock, as far as a test may set it.
+#[async_trait]
+pub trait SetClock: Send + Sync + 'static {
+    /// From now on the server's clock stands at this instant.
+    async fn set(&self, at: Millis);
 }
 
 impl TestClock {
@@ -58,8 +70,10 @@ impl Bench {
 
     /// Goes to this instant or, where the clock goes by itself, waits until it is there.
     pub(super) async fn reach(&self, at: Millis) {
-        if let TestClock::Settable(clock) = &self.clock {
-            return clock.store(at.0, Ordering::SeqCst);
+        match &self.clock {
+            TestClock::Settable(clock) => return clock.store(at.0, Ordering::SeqCst),
+            TestClock::Remote(clock) => return clock.set(at).await,
+            TestClock::Real => {}
         }
         loop {
             let now = self.now().await;
@@ -72,19 +86,18 @@ impl Bench {
 
     /// Sets the clock back, if it can be set; says so if not.
     pub(super) async fn set_back(&self, by: Duration) -> bool {
-        let TestClock::Settable(clock) = &self.clock else {
+        if matches!(self.clock, TestClock::Real) {
             eprintln!("skipped: this store's clock cannot be set");
             return false;
-        };
-        let back = i64::try_from(by.as_millis()).expect("a test's time is short");
-        clock.fetch_sub(back, Ordering::SeqCst);
+        }
+        self.reach(self.now().await - by).await;
         true
     }
 
     /// A lease that a test can wait for.
     pub(super) fn lease(&self) -> Duration {
         match self.clock {
-            TestClock::Settable(_) => Duration::from_secs(30),
+            TestClock::Settable(_) | TestClock::Remote(_) => Duration::from_secs(30),
             TestClock::Real => Duration::from_millis(400),
         }
     }
@@ -144,7 +157,7 @@ impl Bench {
     pub(super) async fn beat(&self, job: &JobKey, run: &RunId, token: Token) -> HeartbeatAnswer {
         let beat = Heartbeat { run: run.clone(), token, progress: None };
         let beats = self.store.heartbeats(&[(job.clone(), beat)]).await.expect("the store answers heartbeats");
-        beats.answer[0]
+        beats[0].as_ref().expect("the record is sound").answer
     }
 
     pub(super) async fn finish(&self, job: &JobKey, run: &RunId, token: Token, outcome: Outcome) -> Accepted {
@@ -166,7 +179,13 @@ impl Bench {
     /// The run, if the store knows it.
     pub(super) async fn look(&self, job: &JobKey, run: &RunId) -> Option<RunView> {
         let key = RunKey { job: job.clone(), run: run.clone() };
-        self.store.check(&[key]).await.expect("the store checks a run").answer.remove(0)
+        self.store.show(&key).await.expect("the store shows a run").answer
+    }
+
+    /// Sends a write under the contract's quota.
+    pub(super) async fn write(&self, job: &JobKey, run: &RunId, token: Token, number: u64, change: Change) -> Written {
+        let write = Write { run: run.clone(), token, number, quota: Quota::default(), change };
+        self.store.write(job, &write).await.expect("the store answers a write").answer
     }
 
     /// The job's revision, 0 for an unknown one.

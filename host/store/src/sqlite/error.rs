@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::store::StoreError;
+use crate::error::StoreError;
 
 /// A database file that cannot be opened as a store.
 #[derive(Debug, thiserror::Error)]

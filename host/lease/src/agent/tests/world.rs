@@ -8,6 +8,7 @@ use crate::holding::{Act, Holding, Sign};
 use crate::id::{Attempt, Digest, RunId, Token};
 use crate::op::{Accepted, Announce, Finish, Heartbeat, HeartbeatAnswer, Release};
 use crate::policy::Policy;
+use crate::run::Standing;
 use crate::rules;
 use crate::run::{Job, Outcome, Run, Status, Usage};
 use crate::schedule::Schedule;
@@ -222,7 +223,7 @@ impl World {
 
     fn look(&self, run: &RunId) -> Seen {
         Seen {
-            run: self.job.runs.get(run).cloned(),
+            run: self.job.runs.get(run).map(Standing::from),
             store_now: Millis(self.now),
             newest_started: self.job.newest_started,
             newest_skipped: self.job.newest_skipped,

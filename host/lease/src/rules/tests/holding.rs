@@ -9,7 +9,7 @@ fn a_heartbeat_renews_by_exactly_the_lease() {
     let run = store.running(0, 1);
     store.go_ms(4_321);
     let lease_end = ms(4_321 + LEASE * 1_000);
-    assert_eq!(store.beat(&run, 1), HeartbeatAnswer::Renewed { lease_end });
+    assert_eq!(store.beat(&run, 1), HeartbeatAnswer::Renewed { lease_end, cancelled: false });
     assert_eq!(store.run(&run).lease_end, lease_end);
 }
 
@@ -18,7 +18,7 @@ fn a_heartbeat_may_shorten_a_lease_after_the_clock_was_set_back() {
     let mut store = Store::new();
     let run = store.running(3_600, 1);
     store.go(0);
-    assert_eq!(store.beat(&run, 1), HeartbeatAnswer::Renewed { lease_end: ms(LEASE * 1_000) });
+    assert_eq!(store.beat(&run, 1), HeartbeatAnswer::Renewed { lease_end: ms(LEASE * 1_000), cancelled: false });
 }
 
 #[test]
@@ -196,10 +196,11 @@ fn a_write_is_carried_out_once_per_number_and_renews_nothing() {
     let run = store.running(0, 1);
     let lease_end = store.run(&run).lease_end;
     store.go(10);
-    assert_eq!(store.write(&run, 1, 1), WriteAnswer::Write);
-    assert_eq!(store.write(&run, 1, 5), WriteAnswer::Write, "numbers may leave gaps");
-    for number in [5, 4, 1, 0] {
-        assert_eq!(store.unchanged(|s| s.write(&run, 1, number)), WriteAnswer::Repeated);
+    assert_eq!(store.write(&run, 1, 1), Written::Done);
+    assert_eq!(store.write(&run, 1, 5), Written::Done, "numbers may leave gaps");
+    assert_eq!(store.unchanged(|s| s.write(&run, 1, 5)), Written::Done, "as the first was answered");
+    for number in [4, 1, 0] {
+        assert_eq!(store.unchanged(|s| s.write(&run, 1, number)), Written::Past);
     }
     assert_eq!(store.run(&run).lease_end, lease_end);
 }
@@ -211,8 +212,8 @@ fn each_attempt_numbers_its_own_writes() {
     store.write(&run, 1, 9);
     store.go(31);
     store.take_over(0, 2);
-    assert_eq!(store.unchanged(|s| s.write(&run, 1, 10)), WriteAnswer::Refused);
-    assert_eq!(store.write(&run, 2, 1), WriteAnswer::Write);
+    assert_eq!(store.unchanged(|s| s.write(&run, 1, 10)), Written::Refused);
+    assert_eq!(store.write(&run, 2, 1), Written::Done);
 }
 
 #[test]
@@ -220,11 +221,11 @@ fn a_write_after_release_or_end_is_refused() {
     let mut store = Store::new();
     let run = store.running(0, 1);
     store.release(&run, 1);
-    assert_eq!(store.unchanged(|s| s.write(&run, 1, 1)), WriteAnswer::Refused);
+    assert_eq!(store.unchanged(|s| s.write(&run, 1, 1)), Written::Refused);
     store.take_over(0, 2);
     store.write(&run, 2, 1);
     store.finish(&run, 2, success());
-    assert_eq!(store.unchanged(|s| s.write(&run, 2, 2)), WriteAnswer::Refused);
+    assert_eq!(store.unchanged(|s| s.write(&run, 2, 2)), Written::Refused);
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn for_an_unknown_run_everything_is_refused_and_nothing_is_created() {
         assert_eq!(store.unchanged(|s| s.beat(&run, 1)), HeartbeatAnswer::Refused);
         assert_eq!(store.unchanged(|s| s.finish(&run, 1, success())), Accepted::Refused);
         assert_eq!(store.unchanged(|s| s.release(&run, 1)), Accepted::Refused);
-        assert_eq!(store.unchanged(|s| s.write(&run, 1, 1)), WriteAnswer::Refused);
+        assert_eq!(store.unchanged(|s| s.write(&run, 1, 1)), Written::Refused);
     }
 }
 

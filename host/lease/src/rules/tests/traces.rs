@@ -88,9 +88,9 @@ fn a_pruned_on_demand_run_triggered_again_the_same_day_does_not_run_twice() {
 fn a_late_copy_of_an_older_write_is_not_carried_out() {
     let mut store = Store::new();
     let run = store.running(0, 1);
-    assert_eq!(store.write(&run, 1, 2), WriteAnswer::Write);
-    assert_eq!(store.unchanged(|s| s.write(&run, 1, 1)), WriteAnswer::Repeated);
-    assert_eq!(store.unchanged(|s| s.write(&run, 1, 2)), WriteAnswer::Repeated);
+    assert_eq!(store.write(&run, 1, 2), Written::Done);
+    assert_eq!(store.unchanged(|s| s.write(&run, 1, 1)), Written::Past);
+    assert_eq!(store.unchanged(|s| s.write(&run, 1, 2)), Written::Done);
 }
 
 #[test]

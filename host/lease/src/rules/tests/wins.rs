@@ -113,7 +113,7 @@ fn the_policy_is_the_claimers_and_its_heartbeats_use_that_lease() {
     let run = store.running(0, 1);
     store.terms.lease = Duration::from_secs(100);
     store.go(3);
-    assert_eq!(store.beat(&run, 1), HeartbeatAnswer::Renewed { lease_end: ms(8_000) });
+    assert_eq!(store.beat(&run, 1), HeartbeatAnswer::Renewed { lease_end: ms(8_000), cancelled: false });
     assert_eq!(store.run(&run).attempts[0].terms.lease, Duration::from_secs(5));
 }
 
