@@ -9,7 +9,7 @@ pub mod clock;
 pub mod conformance;
 mod error;
 pub mod memory;
-// pub mod sqlite;
+pub mod sqlite;
 mod store;
 mod view;
 mod wakeups;
