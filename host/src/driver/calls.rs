@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use leasehold_lease::agent::Input;
 use leasehold_lease::id::JobKey;
+use leasehold_lease::op::Stamped;
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::Plugin;
 use leasehold_store::{AnnounceAnswer, StoreError};
@@ -22,7 +23,7 @@ pub(crate) enum News {
     /// For one job's agent.
     Input(JobKey, Input),
     /// The store was told of these jobs.
-    Announced(Vec<(OfferedJob<Plugin>, AnnounceAnswer)>),
+    Announced(Vec<(OfferedJob<Plugin>, Stamped<AnnounceAnswer>)>),
     /// The store could not be told of jobs.
     NotAnnounced,
     /// The poll for unfinished runs is over.

@@ -169,7 +169,7 @@ impl Driver {
         let (store, key) = (self.parts.store.clone(), job.clone());
         self.calls.tasks.spawn(async move {
             match store.prune(&key, history_size).await {
-                Ok(deleted) => tracing::debug!(job = %key, deleted, "pruned the history"),
+                Ok(pruned) => tracing::debug!(job = %key, deleted = pruned.answer, "pruned the history"),
                 // The next one makes up for it.
                 Err(error) => {
                     tracing::warn!(job = %key, error = &error as &dyn std::error::Error, "the history was not pruned");

@@ -8,6 +8,7 @@ mod bench;
 mod claims;
 mod crowd;
 mod ends;
+mod histories;
 mod holding;
 mod logs;
 mod model;
@@ -19,6 +20,7 @@ pub use bench::{Bench, SetClock, TestClock};
 pub use claims::*;
 pub use crowd::*;
 pub use ends::*;
+pub use histories::*;
 pub use holding::*;
 pub use logs::*;
 pub use model::*;
@@ -76,6 +78,7 @@ macro_rules! conformance_tests {
             jobs_are_listed_with_their_newest_run
             prune_forgets_runs_with_their_logs
             one_of_many_claimers_wins
+            histories_of_many_clients_replay_in_the_order_of_revisions
             the_driver_does_what_the_rules_say
         }
     };
