@@ -59,7 +59,7 @@ impl Postgres {
     ///
     /// As [`Postgres::start`].
     pub async fn start_with(options: PostgresOptions) -> Result<Postgres, ServerError> {
-        spawner::setpriv()?;
+        spawner::need_setpriv()?;
         let program = program::find(SERVER, "postgres", &program_folders())?;
         let account = Account::other_than_root(SERVER)?;
         let folder = Folder::create(options.storage)?;

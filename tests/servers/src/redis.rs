@@ -65,7 +65,7 @@ impl Redis {
     ///
     /// As [`Redis::start`].
     pub async fn start_with(kind: RedisKind, options: RedisOptions) -> Result<Redis, ServerError> {
-        spawner::setpriv()?;
+        spawner::need_setpriv()?;
         let program = program::find(kind.server(), kind.program(), &kind.folders())?;
         let folder = Folder::create(options.storage)?;
         let data = folder.create_inner("data", None)?;

@@ -43,6 +43,8 @@ fn version(postgres: &Path) -> Result<String, ServerError> {
 }
 
 fn init(folder: &Folder, postgres: &Path, account: Option<Account>) -> Result<PathBuf, ServerError> {
+    // PATH may hold a link to one of the two only.
+    let postgres = postgres.canonicalize().map_err(ServerError::file("find", postgres))?;
     let initdb = postgres.with_file_name("initdb");
     let program = initdb.display().to_string();
     let data = folder.create_inner("data", account)?;
