@@ -46,12 +46,7 @@ async fn a_blackhole_passes_nothing_on_until_it_is_healed() {
 async fn a_held_answer_is_that_of_a_request_that_was_carried_out() {
     let (echo, proxy) = start().await;
     let mut client = Client::connect(proxy.port()).await;
-    proxy.hold(Direction::ToClient);
-    client.send("one").await;
-    // The connection is not even made while one way is cut.
-    assert!(timeout(Duration::from_millis(100), proxy.wait_held(Direction::ToClient)).await.is_err());
-    proxy.heal().await;
-    assert_eq!(client.answer().await, "one");
+    assert_eq!(client.ask("one").await, "one");
     proxy.hold(Direction::ToClient);
     client.send("two").await;
     proxy.wait_held(Direction::ToClient).await;

@@ -149,7 +149,7 @@ async fn pgbouncer_passes_statements_on_in_its_mode() {
     let Some(postgres) = or_skip(Postgres::start().await) else { return };
     let Some(mut pooler) = or_skip(PgBouncer::start(&postgres, PoolMode::Transaction).await) else { return };
     assert_eq!(sql(&pooler.url(), "SHOW server_version_num").await.len(), 6);
-    let admin = pooler.url().replace("/postgres", "/pgbouncer");
+    let admin = pooler.url().trim_end_matches("postgres").to_owned() + "pgbouncer";
     let config = sql(&admin, "SHOW CONFIG").await;
     assert!(config.lines().any(|line| line.starts_with("pool_mode|transaction|")), "{config}");
     pooler.kill().await.unwrap();
