@@ -60,7 +60,7 @@ pub struct RedisStore {
     /// For heartbeats alone, so that nothing large is in front of them.
     beats: Arc<Link>,
     /// Hears what other hosts say.
-    _listening: Link,
+    listening: Link,
     /// Tenants that this process has put into the registry.
     registered: Mutex<HashSet<TenantName>>,
     warnings: Vec<Warning>,
@@ -95,14 +95,17 @@ impl RedisStore {
         for warning in &warnings {
             tracing::warn!(server = %server.config.server, "{warning}");
         }
-        Ok(RedisStore {
+        let store = RedisStore {
             calls: Arc::new(Link::new(server.clone(), Purpose::Calls)),
             beats: Arc::new(Link::new(server.clone(), Purpose::Calls)),
-            _listening: Link::new(server.clone(), Purpose::Listening),
+            listening: Link::new(server.clone(), Purpose::Listening),
             registered: Mutex::default(),
             server,
             warnings,
-        })
+        };
+        // Whoever has the store is woken from then on. A server that went away meanwhile comes back, or does not.
+        tokio::join!(store.calls.settled(), store.beats.settled(), store.listening.settled());
+        Ok(store)
     }
 }
 

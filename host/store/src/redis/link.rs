@@ -83,6 +83,12 @@ impl Link {
         Link { server, state, lost, keeper }
     }
 
+    /// Waits until a connection was made, or one could not be.
+    pub(super) async fn settled(&self) {
+        // An error is told by the calls.
+        let _ = self.line().await;
+    }
+
     /// Asks, within the limit of a call.
     pub(super) async fn call(&self, doing: &'static str, call: &Call) -> Result<Value, StoreError> {
         self.bounded(doing, call, 0).await
