@@ -126,7 +126,9 @@ impl Link {
         let mut state = self.state.clone();
         loop {
             match &*state.borrow_and_update() {
-                State::Up(line) => return Ok(line.clone()),
+                // One that was given up a moment ago is not used again, though the keeper has not seen it yet.
+                State::Up(line) if line.number > *self.lost.borrow() => return Ok(line.clone()),
+                State::Up(_) => {}
                 State::Down(error) => return Err(error.clone()),
                 State::Connecting => {}
             }
@@ -246,5 +248,5 @@ impl Connection {
 
 /// How connections to one server are made: the limits are ours, the crate's own are shorter than a call may take.
 pub(super) fn settings() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_LIMIT)).set_response_timeout(None)
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
 }
