@@ -10,6 +10,7 @@ pub mod conformance;
 mod error;
 pub mod memory;
 pub mod sqlite;
+pub mod redis;
 mod store;
 mod view;
 mod wakeups;
