@@ -76,7 +76,9 @@ impl History {
         self.at_most_one(step)?;
         if step.after.newest_started != step.before.newest_started {
             let scheduled = new_win(step).is_some_and(|(claim, ..)| claim.run.slot() == step.after.newest_started);
-            must(scheduled || matches!(step.op, Op::Unblock(_)), "S8", || format!("newest started moved to {:?}", step.after.newest_started))?;
+            must(scheduled || matches!(step.op, Op::Unblock(_)), "S8", || {
+                format!("newest started moved to {:?}", step.after.newest_started)
+            })?;
         }
         match (step.op, &step.answer.answer) {
             (Op::Claim(claim), Answer::Claim(answer)) => self.claim(step, claim, answer),

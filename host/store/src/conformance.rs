@@ -7,18 +7,24 @@
 mod bench;
 mod claims;
 mod crowd;
+mod ends;
 mod holding;
 mod logs;
 mod model;
+mod people;
 mod reading;
+mod writes;
 
 pub use bench::{Bench, SetClock, TestClock};
 pub use claims::*;
 pub use crowd::*;
+pub use ends::*;
 pub use holding::*;
 pub use logs::*;
 pub use model::*;
+pub use people::*;
 pub use reading::*;
+pub use writes::*;
 
 /// Makes one test of each case for the driver whose [`Bench`] the given async function makes.
 #[macro_export]
@@ -48,6 +54,21 @@ macro_rules! conformance_tests {
             an_unknown_run_is_refused_and_nothing_is_created
             log_lines_are_kept_once_and_in_order
             log_lines_of_a_lost_attempt_are_refused
+            a_checkpoint_passes_to_the_next_attempt_and_goes_with_the_end
+            values_are_kept_byte_for_byte
+            a_compare_and_set_is_answered_once
+            keys_are_listed_by_prefix_in_order
+            tenants_have_their_own_values
+            a_tenants_quota_holds_over_all_its_jobs
+            writes_of_who_does_not_hold_the_run_are_refused
+            a_cancelled_run_ends_or_its_runner_is_told
+            an_orphan_is_closed
+            a_job_is_unblocked_when_its_clock_was_wrong
+            a_held_job_skips_its_slots
+            answers_are_kept_for_who_asks_why
+            kept_answers_are_bounded
+            hosts_see_each_other
+            a_release_and_a_trigger_wake_those_who_listen
             an_announcement_tells_where_catching_up_begins
             unfinished_runs_are_listed_in_pages
             checked_runs_stand_in_the_order_asked

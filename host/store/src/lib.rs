@@ -10,7 +10,7 @@ pub mod conformance;
 mod error;
 pub mod memory;
 pub mod postgres;
-// pub mod sqlite;
+pub mod sqlite;
 mod store;
 mod view;
 mod wakeups;

@@ -306,12 +306,8 @@ impl LeaseStore for MemoryStore {
     async fn report_host(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {
         let (mut data, now) = self.at();
         data.hosts.retain(|_, host| now <= host.last_seen + HOST_KEPT);
-        let new = || HostRecord {
-            report: report.clone(),
-            first_seen: now,
-            last_seen: now,
-            orders: HostOrders::default(),
-        };
+        let new =
+            || HostRecord { report: report.clone(), first_seen: now, last_seen: now, orders: HostOrders::default() };
         let host = data.hosts.entry((report.name.clone(), report.instance.clone())).or_insert_with(new);
         host.report.clone_from(report);
         host.last_seen = now;

@@ -8,12 +8,7 @@ use crate::write::{Around, Lane, LastWrite, Write, Written};
 use super::{Step, Violation, holds, must, unchanged};
 
 /// S11 and S13: a write is for the holder, once per number, within the quota; it renews nothing.
-pub(super) fn written(
-    step: &Step<'_>,
-    write: &Write,
-    around: &Around,
-    answer: WriteAnswer,
-) -> Result<(), Violation> {
+pub(super) fn written(step: &Step<'_>, write: &Write, around: &Around, answer: WriteAnswer) -> Result<(), Violation> {
     let told = || format!("a write numbered {} was answered {answer:?}", write.number);
     let held = holds(step.before, &write.run, &write.token);
     must(held == (answer.written != Written::Refused), "S11", told)?;

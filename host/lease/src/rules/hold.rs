@@ -6,8 +6,8 @@ use crate::time::Millis;
 use crate::write::ENTRY;
 
 use super::end::drop_state;
-use super::write::keep;
 use super::stamped;
+use super::write::keep;
 
 /// Renews the lease. An expired run that nobody took over may be renewed; a released one never is.
 pub fn heartbeat(job: &mut Job, now: Millis, beat: &Heartbeat) -> Stamped<HeartbeatAnswer> {

@@ -11,11 +11,11 @@ mod writes;
 use std::time::Duration;
 
 use crate::id::{Attempt, RunId, Token};
+use crate::log::{LogLevel, LogLine};
 use crate::op::{
     Accepted, Announce, Cancel, CancelAnswer, Claim, ClaimAnswer, ClaimKind, Close, CloseAnswer, Finish, Heartbeat,
     HeartbeatAnswer, Release, Trigger, TriggerAnswer, Unblock, UnblockAnswer, WriteAnswer,
 };
-use crate::log::{LogLevel, LogLine};
 use crate::policy::{Overlap, Terms};
 use crate::run::{Failure, Hold, Job, Outcome, Run, Status, Usage};
 use crate::time::{Millis, Slot};

@@ -188,6 +188,12 @@ impl Bench {
         self.store.write(job, &write).await.expect("the store answers a write").answer
     }
 
+    /// The job's newest started slot.
+    pub(super) async fn newest_started(&self, job: &JobKey) -> Option<Slot> {
+        let key = RunKey { job: job.clone(), run: slot(Millis(0)) };
+        self.store.check(&[key]).await.expect("the store checks a run").answer[0].newest_started
+    }
+
     /// The job's revision, 0 for an unknown one.
     pub(super) async fn revision(&self, job: &JobKey) -> u64 {
         let jobs = self.store.jobs().await.expect("the store lists its jobs").answer;

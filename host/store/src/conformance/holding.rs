@@ -1,6 +1,7 @@
 //! Heartbeat, finish and release.
 
-use leasehold_lease::op::{Accepted, Finish, Heartbeat, HeartbeatAnswer, Release};
+use leasehold_lease::id::JobKey;
+use leasehold_lease::op::{Accepted, Finish, Heartbeat, HeartbeatAnswer, Release, Stamped};
 use leasehold_lease::run::{AttemptEnd, Failure, Outcome, Progress, Usage};
 
 use super::bench::{Bench, job, ms, slot, success};
@@ -13,13 +14,20 @@ pub async fn heartbeats_renew_by_exactly_the_lease(bench: &Bench) {
     let progress = Progress { done: u64::MAX, total: Some(u64::MAX), message: "all\0 of it, ä".into() };
     let beat = Heartbeat { run: run.clone(), token, progress: Some(progress.clone()) };
     let beats = [(job.clone(), beat)];
-    let renewed = bench.store.heartbeats(&beats).await.expect("an answer");
-    assert_eq!(renewed.answer, [HeartbeatAnswer::Renewed { lease_end: renewed.now + bench.lease() }]);
+    let renewed = send(bench, &beats).await.remove(0);
+    let lease_end = renewed.now + bench.lease();
+    assert_eq!((renewed.answer, renewed.revision), (HeartbeatAnswer::Renewed { lease_end, cancelled: false }, 2));
     let view = bench.look(&job, &run).await.expect("the run is known");
     assert_eq!((view.run.lease_end, view.run.progress), (renewed.now + bench.lease(), Some(progress)));
     bench.reach(renewed.now + bench.lease() + ms(1)).await;
-    let late = bench.store.heartbeats(&beats).await.expect("an answer");
-    assert_eq!(late.answer, [HeartbeatAnswer::Renewed { lease_end: late.now + bench.lease() }]);
+    let late = send(bench, &beats).await.remove(0);
+    let lease_end = late.now + bench.lease();
+    assert_eq!((late.answer, late.revision), (HeartbeatAnswer::Renewed { lease_end, cancelled: false }, 3));
+}
+
+async fn send(bench: &Bench, beats: &[(JobKey, Heartbeat)]) -> Vec<Stamped<HeartbeatAnswer>> {
+    let answers = bench.store.heartbeats(beats).await.expect("an answer");
+    answers.into_iter().map(|each| each.expect("the record is sound")).collect()
 }
 
 /// One call renews leases of many jobs; each is answered for itself.
@@ -32,10 +40,16 @@ pub async fn heartbeats_of_many_jobs_are_answered_in_order(bench: &Bench) {
         let token = if n % 3 == 0 { bench.token() } else { token };
         beats.push((job, Heartbeat { run: run.clone(), token, progress: None }));
     }
-    let answer = bench.store.heartbeats(&beats).await.expect("an answer").answer;
-    let refused: Vec<bool> = answer.iter().map(|answer| *answer == HeartbeatAnswer::Refused).collect();
+    let answers = send(bench, &beats).await;
+    let refused: Vec<bool> = answers.iter().map(|each| each.answer == HeartbeatAnswer::Refused).collect();
     assert_eq!(refused, (0..20).map(|n| n % 3 == 0).collect::<Vec<_>>());
-    assert_eq!(bench.store.heartbeats(&[]).await.expect("an answer").answer, []);
+    let revisions: Vec<u64> = answers.iter().map(|each| each.revision).collect();
+    assert_eq!(revisions, (0..20).map(|n| if n % 3 == 0 { 1 } else { 2 }).collect::<Vec<_>>());
+    assert_eq!(send(bench, &[]).await, []);
+    // Two beats of one run in one call, as after a resend: both count, in their order.
+    let twice = [beats[1].clone(), beats[2].clone(), beats[1].clone()];
+    let revisions: Vec<u64> = send(bench, &twice).await.iter().map(|each| each.revision).collect();
+    assert_eq!(revisions, [3, 3, 4]);
 }
 
 /// S5: a heartbeat after a release is refused, and a release again counts nothing.
@@ -104,6 +118,6 @@ pub async fn an_unknown_run_is_refused_and_nothing_is_created(bench: &Bench) {
     let release = Release { run: run.clone(), token, usage: Usage::default() };
     let released = bench.store.release(&job, &release).await.expect("an answer");
     assert_eq!((released.answer, released.revision), (Accepted::Refused, 0));
-    assert_eq!(bench.store.prune(&job, 0).await.expect("an answer"), 0);
+    assert_eq!(bench.store.prune(&job, 0).await.expect("an answer").answer, 0);
     assert_eq!(bench.store.jobs().await.expect("an answer").answer, []);
 }

@@ -1,18 +1,23 @@
 //! Random operations, with ids that collide and times at and beside every boundary: a driver against the rules.
 
+use std::collections::BTreeMap;
+
 use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
+use leasehold_lease::log::{LogLevel, LogLine};
 use leasehold_lease::op::{
-    Accepted, Announce, Answer, Claim, ClaimKind, Finish, Heartbeat, Op, Release, Stamped, Trigger, WriteAnswer,
+    Announce, Answer, Cancel, Claim, ClaimKind, Close, Finish, Heartbeat, Op, Release, Stamped, Trigger, Unblock,
+    WriteAnswer,
 };
 use leasehold_lease::policy::{Overlap, Terms};
 use leasehold_lease::rules;
-use leasehold_lease::run::{DEMAND_ID_KEPT, Failure, Job, Outcome, Progress, Usage};
-use leasehold_lease::time::Millis;
+use leasehold_lease::run::{DEMAND_ID_KEPT, Failure, Hold, Job, Outcome, Progress, Standing, Usage};
+use leasehold_lease::time::{Millis, Slot};
+use leasehold_lease::write::{Around, Change, ENTRY, Quota, Write};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::bench::{Bench, TestClock, job, ms, on_demand, slot};
-use crate::store::{HistoryQuery, LogLevel, LogLine};
+use crate::view::{AnnounceAnswer, HistoryQuery};
 
 /// Sequences of operations, each on a job of its own.
 const SEQUENCES: u64 = 256;
@@ -44,8 +49,15 @@ pub async fn the_driver_does_what_the_rules_say(bench: &Bench) {
 
 /// Runs one sequence. Answers how many operations changed nothing.
 async fn sequence(bench: &Bench, seed: u64) -> usize {
-    let key = job(&format!("model-{seed}"));
-    let mut world = World { rng: StdRng::seed_from_u64(seed), model: Job::default(), start: bench.now().await };
+    // A tenant of its own, so that quotas and lists are its own too.
+    let key = job(&format!("model-{seed}/job"));
+    let mut world = World {
+        rng: StdRng::seed_from_u64(seed),
+        model: Job::default(),
+        kv: BTreeMap::new(),
+        states: BTreeMap::new(),
+        start: bench.now().await,
+    };
     let mut unchanged = 0;
     for step in 0..STEPS {
         let at = world.instant(bench.now().await);
@@ -53,6 +65,7 @@ async fn sequence(bench: &Bench, seed: u64) -> usize {
         let op = world.op(at);
         let before = world.model.revision;
         let expected = rules::apply(&mut world.model, at, &op);
+        world.carry_out(&op, &expected.answer);
         unchanged += usize::from(world.model.revision == before);
         let told = format!("step {step} at {}, {op:?}; repeat with LEASEHOLD_SEED={seed}", at.0);
         carry_out(bench, &key, &op, expected, &told).await;
@@ -60,6 +73,7 @@ async fn sequence(bench: &Bench, seed: u64) -> usize {
         // What is finished changes no more, so it is not read again at every step.
         if step % 10 == 9 {
             same_history(bench, &key, &world.model, &told).await;
+            same_beside(bench, &key, &world, &told).await;
         }
         if step == STEPS - 1 {
             same_job(bench, &key, &world.model, &told).await;
@@ -71,38 +85,40 @@ async fn sequence(bench: &Bench, seed: u64) -> usize {
 /// Sends the operation to the driver and compares the answer.
 async fn carry_out(bench: &Bench, key: &JobKey, op: &Op, expected: Stamped<Answer>, told: &str) {
     let store = &bench.store;
-    let unstamped = |now, answer| Stamped { now, revision: expected.revision, answer };
     let failed = |error: crate::StoreError| -> ! { panic!("{told}: {error:?}") };
     let answer = match op {
         Op::Claim(op) => store.claim(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Claim),
         Op::Heartbeat(op) => {
             let beats = store.heartbeats(&[(key.clone(), op.clone())]).await.unwrap_or_else(|e| failed(e));
-            unstamped(beats.now, Answer::Heartbeat(beats.answer[0]))
+            beats.into_iter().next().expect("one").unwrap_or_else(|e| failed(e)).map(Answer::Heartbeat)
         }
         Op::Finish(op) => store.finish(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Accepted),
         Op::Release(op) => store.release(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Accepted),
-        Op::Write { run, token, number } => {
-            let run = RunKey { job: key.clone(), run: run.clone() };
-            let written = store.append_log(&run, token, *number, &[line()]).await.unwrap_or_else(|e| failed(e));
-            // A driver says `Done` to a first write and to a repeated one.
-            let as_told = |accepted| match (accepted, &expected.answer) {
-                (Accepted::Refused, _) => WriteAnswer::Refused,
-                (Accepted::Done, Answer::Write(WriteAnswer::Repeated)) => WriteAnswer::Repeated,
-                (Accepted::Done, _) => WriteAnswer::Write,
-            };
-            written.map(|accepted| Answer::Write(as_told(accepted)))
+        Op::Write { write, .. } => {
+            // Whether it was carried out now or before is seen in what is kept.
+            let Answer::Write(WriteAnswer { carry_out, .. }) = expected.answer else { unreachable!("it is a write") };
+            let written = store.write(key, write).await.unwrap_or_else(|e| failed(e));
+            written.map(|written| Answer::Write(WriteAnswer { written, carry_out }))
         }
+        Op::Cancel(op) => store.cancel(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Cancel),
+        Op::Close(op) => store.close(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Close),
+        Op::Unblock(op) => store.unblock(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Unblock),
+        Op::Hold(op) => store.hold(key, op.as_ref()).await.unwrap_or_else(|e| failed(e)).map(|()| Answer::Hold),
         Op::Announce(op) => {
             let told = store.announce(&[(key.clone(), op.clone())]).await.unwrap_or_else(|e| failed(e));
-            let offer = &told.answer[0];
-            let (newest_started, newest_skipped) = (offer.newest_started, offer.newest_skipped);
-            unstamped(told.now, Answer::Announced { since: offer.since, newest_started, newest_skipped })
+            let offer = told.into_iter().next().expect("one").unwrap_or_else(|e| failed(e));
+            offer.map(|AnnounceAnswer { since, newest_started, newest_skipped, hold }| Answer::Announced {
+                since,
+                newest_started,
+                newest_skipped,
+                hold,
+            })
         }
         Op::Trigger(op) => store.trigger(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Trigger),
         Op::Prune { history_size } => {
             let count = store.prune(key, *history_size).await.unwrap_or_else(|e| failed(e));
             let Answer::Pruned(runs) = &expected.answer else { unreachable!("the rules answer a prune as one") };
-            assert_eq!(count, runs.len(), "{told}");
+            assert_eq!(count, Stamped { answer: runs.len(), now: expected.now, revision: expected.revision }, "{told}");
             return;
         }
     };
@@ -111,10 +127,11 @@ async fn carry_out(bench: &Bench, key: &JobKey, op: &Op, expected: Stamped<Answe
 
 /// Compares the job's unfinished runs with the model's.
 async fn same_unfinished(bench: &Bench, key: &JobKey, model: &Job, told: &str) {
-    let runs = bench.store.unfinished(std::slice::from_ref(key), None, usize::MAX).await.expect("runs").answer;
-    let shown: Vec<_> = runs.into_iter().map(|view| (view.key.run, view.run)).collect();
+    let tenant = std::slice::from_ref(&key.tenant);
+    let runs = bench.store.unfinished(tenant, None, usize::MAX).await.expect("runs").answer;
+    let shown: Vec<_> = runs.into_iter().map(|each| (each.key.run, each.standing)).collect();
     let open = model.runs.iter().filter(|(_, run)| !run.status.is_final());
-    let kept: Vec<_> = open.map(|(id, run)| (id.clone(), run.clone())).collect();
+    let kept: Vec<_> = open.map(|(id, run)| (id.clone(), Some(Standing::from(run)))).collect();
     assert_eq!(shown, kept, "{told}");
 }
 
@@ -139,6 +156,22 @@ async fn same_job(bench: &Bench, key: &JobKey, model: &Job, told: &str) {
         (model.revision, model.newest_started, model.newest_skipped, model.since, model.last_offered),
         "{told}"
     );
+    assert_eq!((view.hold, view.stored), (model.hold.clone(), model.stored), "{told}");
+}
+
+/// Compares what lies beside the records: checkpoints, values, and how long the logs are.
+async fn same_beside(bench: &Bench, key: &JobKey, world: &World, told: &str) {
+    let keys = bench.store.kv_list(&key.tenant, "", None, 100).await.expect("keys");
+    assert_eq!(keys, world.kv.keys().cloned().collect::<Vec<_>>(), "{told}");
+    for (name, value) in &world.kv {
+        let shown = bench.store.kv_get(&key.tenant, name).await.expect("a value");
+        assert_eq!(shown.as_ref(), Some(value), "{told}");
+    }
+    for id in world.model.runs.keys() {
+        let run = RunKey { job: key.clone(), run: id.clone() };
+        let shown = bench.store.load_state(&run).await.expect("a checkpoint");
+        assert_eq!(shown, world.states.get(id).cloned(), "{id}: {told}");
+    }
 }
 
 fn line() -> LogLine {
@@ -149,6 +182,8 @@ fn line() -> LogLine {
 struct World {
     rng: StdRng,
     model: Job,
+    kv: BTreeMap<String, Vec<u8>>,
+    states: BTreeMap<RunId, Vec<u8>>,
     start: Millis,
 }
 
@@ -189,9 +224,13 @@ impl World {
             45..57 => Op::Heartbeat(Heartbeat { run, token, progress: self.progress() }),
             57..67 => Op::Finish(Finish { run, token, outcome: self.outcome(), usage: self.usage() }),
             67..73 => Op::Release(Release { run, token, usage: self.usage() }),
-            73..80 => Op::Write { run, token, number: self.rng.random_range(0..5) },
-            80..90 => self.trigger(),
-            90..95 => Op::Announce(Announce { fingerprint: self.pick(&["x", "x", "y"]).into() }),
+            73..80 => self.write(run, token),
+            80..86 => self.trigger(),
+            86..89 => Op::Cancel(Cancel { run, reason: self.pick(&["one", "two"]).into() }),
+            89..91 => Op::Close(Close { run, unoffered_for: self.pick(&[ms(0), ms(6_000)]), reason: "orphan".into() }),
+            91..92 => Op::Unblock(Unblock { newest_due: Slot(Millis(now.0 - now.0 % 5_000)) }),
+            92..94 => self.hold(now),
+            94..97 => Op::Announce(Announce { fingerprint: self.pick(&["x", "x", "y"]).into() }),
             _ => Op::Prune { history_size: self.rng.random_range(0..3) },
         }
     }
@@ -246,6 +285,49 @@ impl World {
             unreachable!("an on-demand run has an id")
         };
         Op::Trigger(Trigger { id, payload: self.pick(&[None, Some(vec![0, 255])]), pending_max: 2 })
+    }
+
+    /// A write within a quota that is soon full.
+    fn write(&mut self, run: RunId, token: Token) -> Op {
+        let (key, value) = (self.pick(&["a", "b"]).to_owned(), vec![b'v'; self.pick(&[0, 10, 40, 90])]);
+        let expected = self.pick(&[None, self.kv.get(&key).cloned()]);
+        let change = match self.rng.random_range(0..5) {
+            0 => Change::SaveState(value),
+            1 => Change::KvSet { key, value },
+            2 => Change::KvDelete { key },
+            3 => Change::KvCompareAndSet { key, expected, value },
+            _ => Change::AppendLog(vec![line()]),
+        };
+        let around = self.around(&change);
+        let quota = Quota { value: 80, stored: 500 };
+        Op::Write { write: Write { run, token, number: self.rng.random_range(0..5), quota, change }, around }
+    }
+
+    fn around(&self, change: &Change) -> Around {
+        let kept: u64 = self.kv.iter().map(|(key, value)| (key.len() + value.len()) as u64 + ENTRY).sum();
+        let present = change.key().and_then(|key| self.kv.get(key)).cloned();
+        Around { stored: self.model.stored + kept, present }
+    }
+
+    /// Does to the model what lies outside the rules.
+    fn carry_out(&mut self, op: &Op, answer: &Answer) {
+        if let (Op::Write { write, .. }, Answer::Write(WriteAnswer { carry_out: true, .. })) = (op, answer) {
+            match &write.change {
+                Change::SaveState(data) => drop(self.states.insert(write.run.clone(), data.clone())),
+                Change::KvSet { key, value } | Change::KvCompareAndSet { key, value, .. } => {
+                    self.kv.insert(key.clone(), value.clone());
+                }
+                Change::KvDelete { key } => drop(self.kv.remove(key)),
+                Change::AppendLog(_) => {}
+            }
+        }
+        // S15.
+        self.states.retain(|id, _| self.model.runs.get(id).is_some_and(|run| !run.status.is_final()));
+    }
+
+    fn hold(&mut self, now: Millis) -> Op {
+        let until = self.pick(&[None, Some(now + ms(5_000))]);
+        Op::Hold(self.pick(&[None, None, Some(Hold { until, note: "mind the gap".into() })]))
     }
 
     fn outcome(&mut self) -> Outcome {

@@ -1,11 +1,17 @@
 //! Announcing, looking and pruning.
 
-use leasehold_lease::id::{JobKey, RunKey};
-use leasehold_lease::op::{Announce, TriggerAnswer};
-use leasehold_lease::run::Status;
+use leasehold_lease::id::{JobKey, RunKey, TenantName};
+use leasehold_lease::log::{LogLevel, LogLine};
+use leasehold_lease::op::{Announce, Stamped, TriggerAnswer};
+use leasehold_lease::run::{Standing, Status};
+use leasehold_lease::write::Change;
 
 use super::bench::{Bench, job, ms, on_demand, slot, success};
-use crate::store::{HistoryQuery, LogLevel, LogLine, RunView};
+use crate::view::{AnnounceAnswer, HistoryQuery, RunStanding, RunView};
+
+fn standing_keys(standings: &[RunStanding]) -> Vec<String> {
+    standings.iter().map(|each| each.key.to_string()).collect()
+}
 
 fn keys(views: &[RunView]) -> Vec<String> {
     views.iter().map(|view| view.key.to_string()).collect()
@@ -20,25 +26,35 @@ pub async fn an_announcement_tells_where_catching_up_begins(bench: &Bench) {
     let offers = |fingerprint: &str| {
         [job("a"), job("b")].map(|job| (job, Announce { fingerprint: fingerprint.to_owned() })).to_vec()
     };
-    let first = bench.store.announce(&offers("hourly")).await.expect("an answer");
-    assert_eq!(first.answer.len(), 2);
-    assert!(first.answer.iter().all(|answer| answer.since == first.now && answer.newest_started.is_none()));
+    let first = announce(bench, &offers("hourly")).await;
+    assert_eq!(first.len(), 2);
+    for each in &first {
+        assert_eq!((each.answer.since, each.answer.newest_started, each.revision), (each.now, None, 1));
+    }
     let run = slot(bench.now().await);
     bench.win(&job("a"), &run, &bench.terms()).await;
-    bench.reach(first.now + ms(50)).await;
-    let again = bench.store.announce(&offers("hourly")).await.expect("an answer");
-    assert_eq!(again.answer[0].since, first.now);
-    assert_eq!((again.answer[0].newest_started, again.answer[1].newest_started), (run.slot(), None));
-    let changed = bench.store.announce(&offers("daily")).await.expect("an answer");
-    assert_eq!(changed.answer[0].since, changed.now);
+    bench.reach(first[0].now + ms(50)).await;
+    let again = announce(bench, &offers("hourly")).await;
+    assert_eq!(again[0].answer.since, first[0].now);
+    assert_eq!((again[0].answer.newest_started, again[1].answer.newest_started), (run.slot(), None));
+    let changed = announce(bench, &offers("daily")).await;
+    assert_eq!(changed[0].answer.since, changed[0].now);
     let views = bench.store.jobs().await.expect("an answer").answer;
-    assert!(views.iter().all(|view| view.since == Some(changed.now) && view.last_offered == Some(changed.now)));
+    for (view, each) in views.iter().zip(&changed) {
+        assert_eq!((view.since, view.last_offered), (Some(each.now), Some(each.now)));
+        assert_eq!(view.fingerprint, "daily");
+    }
 }
 
-/// Unfinished runs of the jobs asked for, ordered by key, page by page.
+async fn announce(bench: &Bench, offers: &[(JobKey, Announce)]) -> Vec<Stamped<AnnounceAnswer>> {
+    let answers = bench.store.announce(offers).await.expect("an answer");
+    answers.into_iter().map(|each| each.expect("the record is sound")).collect()
+}
+
+/// Unfinished runs of the tenants asked for, ordered by key, page by page.
 pub async fn unfinished_runs_are_listed_in_pages(bench: &Bench) {
     let now = bench.now().await;
-    let (a, b, c) = (job("a"), job("b"), job("c"));
+    let (a, b, c) = (job("acme/a"), job("zoo/b"), job("other/c"));
     let terms = bench.allowing();
     for (job, ago) in [(&a, 2), (&a, 1), (&b, 1), (&c, 1)] {
         bench.win(job, &slot(now - ms(ago)), &terms).await;
@@ -59,9 +75,9 @@ pub async fn unfinished_runs_are_listed_in_pages(bench: &Bench) {
     ]
     .map(|(job, run)| key(job, &run).to_string())
     .to_vec();
-    let asked = [b.clone(), a.clone(), job("unknown"), a.clone()];
+    let asked = ["zoo", "acme", "unknown", "acme"].map(|name| name.parse::<TenantName>().expect("a name"));
     for limit in [1, 2, 5, 100] {
-        let mut found: Vec<RunView> = Vec::new();
+        let mut found: Vec<RunStanding> = Vec::new();
         loop {
             let after = found.last().map(|view| view.key.clone());
             let page = bench.store.unfinished(&asked, after.as_ref(), limit).await.expect("a page").answer;
@@ -71,13 +87,18 @@ pub async fn unfinished_runs_are_listed_in_pages(bench: &Bench) {
             }
             found.extend(page);
         }
-        assert_eq!(keys(&found), expected, "pages of {limit}");
+        assert_eq!(standing_keys(&found), expected, "pages of {limit}");
+        for each in &found {
+            let shown = bench.look(&each.key.job, &each.key.run).await.expect("it is known");
+            assert_eq!(each.standing, Some(Standing::from(&shown.run)));
+        }
+        assert_eq!((found[0].newest_started, found[4].newest_started), (done.slot(), slot(now - ms(1)).slot()));
     }
     assert_eq!(bench.store.unfinished(&asked, None, 0).await.expect("a page").answer, []);
-    // After a run of a job that was not asked for.
-    let after = key(&job("aa"), &done);
+    // After a run of a job that is not known.
+    let after = key(&job("acme/aa"), &done);
     let rest = bench.store.unfinished(&asked, Some(&after), 100).await.expect("a page").answer;
-    assert_eq!(keys(&rest), expected[4..]);
+    assert_eq!(standing_keys(&rest), expected[4..]);
 }
 
 /// Each run that is checked is answered in its place.
@@ -87,8 +108,13 @@ pub async fn checked_runs_stand_in_the_order_asked(bench: &Bench) {
     bench.win(&known.job, &known.run, &bench.terms()).await;
     let asked = [key(&job("a"), &slot(now + ms(1))), known.clone(), key(&job("b"), &slot(now)), known.clone()];
     let found = bench.store.check(&asked).await.expect("an answer").answer;
-    let found: Vec<Option<RunKey>> = found.into_iter().map(|view| view.map(|view| view.key)).collect();
-    assert_eq!(found, [None, Some(known.clone()), None, Some(known)]);
+    assert_eq!(found.iter().map(|each| each.key.clone()).collect::<Vec<_>>(), asked);
+    let shown = bench.look(&known.job, &known.run).await.expect("it is known");
+    let standing = Some(Standing::from(&shown.run));
+    let standings: Vec<Option<Standing>> = found.iter().map(|each| each.standing.clone()).collect();
+    assert_eq!(standings, [None, standing.clone(), None, standing]);
+    let newest: Vec<_> = found.iter().map(|each| each.newest_started).collect();
+    assert_eq!(newest, [known.run.slot(), known.run.slot(), None, known.run.slot()], "of an unknown run too");
 }
 
 /// History: newest first, of one job or all, by status, from an instant on, at most so many.
@@ -146,20 +172,25 @@ pub async fn prune_forgets_runs_with_their_logs(bench: &Bench) {
         message: "x".into(),
         fields: Vec::new(),
     };
-    bench.store.append_log(&key(&job, &run), &token, 1, &[line]).await.expect("an answer");
+    bench.write(&job, &run, token, 1, Change::AppendLog(vec![line])).await;
     bench.finish(&job, &run, token, success()).await;
     bench.trigger(&job, "r").await;
     let demand = on_demand("r");
     let token = bench.win(&job, &demand, &terms).await;
     bench.finish(&job, &demand, token, success()).await;
-    assert_eq!(bench.store.prune(&job, 0).await.expect("an answer"), 0, "too young");
+    assert_eq!(prune(bench, &job, 0).await, 0, "too young");
     bench.reach(bench.now().await + ms(10_001)).await;
-    assert_eq!(bench.store.prune(&job, 2).await.expect("an answer"), 0, "among the last two");
-    assert_eq!(bench.store.prune(&job, 1).await.expect("an answer"), 1);
-    assert_eq!(bench.store.prune(&job, 0).await.expect("an answer"), 1);
+    assert_eq!(prune(bench, &job, 2).await, 0, "among the last two");
+    assert_eq!(prune(bench, &job, 1).await, 1);
+    assert_eq!(prune(bench, &job, 0).await, 1);
     assert_eq!(bench.look(&job, &run).await, None);
     assert_eq!(bench.store.read_log(&key(&job, &run), 0, 10).await.expect("a log"), []);
     assert_eq!(bench.trigger(&job, "r").await, TriggerAnswer::Ended);
     let views = bench.store.jobs().await.expect("jobs").answer;
     assert_eq!(views[0].newest_started, run.slot(), "S10: never forgotten");
+    assert_eq!(views[0].stored, 0, "log and output are gone");
+}
+
+async fn prune(bench: &Bench, job: &JobKey, history_size: u32) -> usize {
+    bench.store.prune(job, history_size).await.expect("an answer").answer
 }
