@@ -10,7 +10,9 @@ DECLARE
     run leasehold.runs;
     is_live boolean;
     other record;
-    newest record;                  -- the newest other live run
+    newest_due bigint;              -- of the newest other live run
+    newest_slot bigint;
+    newest_demand text COLLATE "C";
     overlap text;                   -- its id as JSON
     is_cut boolean := false;        -- a lease end was cut
     has_expired boolean := false;   -- another run is expired
@@ -40,8 +42,12 @@ BEGIN
         is_cut := is_cut OR other.live AND other.lease_end > at + other.lease;
         has_expired := has_expired OR NOT other.live AND NOT other.same;
         IF other.live AND NOT other.same THEN
-            IF overlap IS NULL OR (other.due, other.slot, other.demand) > (newest.due, newest.slot, newest.demand) THEN
-                newest := other;
+            IF overlap IS NULL
+                OR (other.due, other.slot, other.demand) > (newest_due, newest_slot, newest_demand)
+            THEN
+                newest_due := other.due;
+                newest_slot := other.slot;
+                newest_demand := other.demand;
                 overlap := leasehold.run_id(other.slot, other.demand);
             END IF;
         END IF;

@@ -50,7 +50,7 @@ DECLARE
     of_tenant text := doc->>'tenant';
     of_name text := doc->>'name';
     of_status text := doc->>'status';
-    since bigint := coalesce((doc->>'since')::bigint, -9223372036854775808);
+    first_due bigint := coalesce((doc->>'since')::bigint, -9223372036854775808);
     top bigint := (doc->>'limit')::bigint;
     at bigint := leasehold.clock();
 BEGIN
@@ -60,7 +60,7 @@ BEGIN
     SELECT 0, at, j.revision, leasehold.whole_run(j, n.r)::text
     FROM leasehold.jobs j CROSS JOIN LATERAL (
         SELECT r FROM leasehold.runs r
-        WHERE r.job_id = j.id AND r.due >= since AND (of_status IS NULL OR r.status = of_status)
+        WHERE r.job_id = j.id AND r.due >= first_due AND (of_status IS NULL OR r.status = of_status)
         ORDER BY r.due DESC, r.slot, r.demand LIMIT top) n
     WHERE j.namespace = doc->>'namespace'
         AND (of_tenant IS NULL OR j.tenant = of_tenant AND j.name = of_name)
