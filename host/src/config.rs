@@ -247,7 +247,7 @@ fn read_store(mut section: Section, folders: &Folders<'_>, data_dir: &Path, prob
         }
     }
     if let Some(node) = namespace {
-        let read = reader::text(&node).and_then(store_url::namespace);
+        let read = reader::text(&node).and_then(|text| store_url::namespace(&text));
         match read.and_then(|namespace| store.clone().within(namespace)) {
             Ok(within) => store = within,
             Err(Wrong { reason, hint }) => {

@@ -11,7 +11,6 @@ use leasehold_lease::schedule::{ScheduleError, ZoneError};
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::{PluginError, SandboxError};
 use leasehold_store::StoreError;
-use leasehold_store::sqlite::OpenError;
 
 use super::Exit;
 use super::text::plain;

@@ -238,8 +238,8 @@ pub(super) mod tests {
             digest: Some(Digest([0x12; 32])),
             started_at: Millis(i64::from(n) * 1_000),
             ended,
-            last_write: LastWrite::default(),
-            last_log: LastWrite::default(),
+            last_write: Default::default(),
+            last_log: Default::default(),
             usage: None,
         };
         let mut run = Run::new(Millis(0), None);
