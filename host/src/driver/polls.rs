@@ -4,20 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_lease::agent::{Chance, Input, Offer, Seen};
+use leasehold_lease::agent::{Chance, EventKind, Input, Offer, Seen};
 use leasehold_lease::id::{Digest, JobKey, RunKey, TenantName};
 use leasehold_lease::op::{Announce, Stamped};
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::Plugin;
-use leasehold_store::{AnnounceAnswer, Each, RunStanding};
+use leasehold_store::{AnnounceAnswer, Each, HostReport, RunStanding};
 
-use super::calls::News;
+use super::calls::{News, Side};
 use super::{Driver, Entry};
 use crate::clock;
 use crate::plugins::{Catalog, OfferedJob};
 
 /// Runs in one page of the poll.
 const PAGE: usize = 1_000;
+/// How often a store that takes no changes is tried.
+const PROBE: Duration = Duration::from_secs(1);
 /// Versions of a job that are kept for claims on their way.
 const VERSIONS: usize = 2;
 
@@ -68,6 +70,7 @@ impl Driver {
             .collect();
         self.calls.spawn(
             "telling the store of jobs",
+            Side::Changes,
             Duration::from_secs(2),
             async move {
                 let told = store.announce(&jobs).await?;
@@ -153,6 +156,7 @@ impl Driver {
         let deadline = (heartbeat / 2).min(Duration::from_secs(2));
         self.calls.spawn(
             "looking for unfinished runs",
+            Side::Reads,
             deadline,
             async move {
                 let mut all = Vec::new();
@@ -188,6 +192,7 @@ impl Driver {
         let (store, again) = (self.parts.store.clone(), runs.clone());
         self.calls.spawn(
             "checking runs of other hosts",
+            Side::Reads,
             deadline,
             async move { store.check(&runs).await.map(|checked| (checked.now, checked.answer)) },
             move |found, now| found.into_iter().map(|found| seen(found, now)).collect(),
@@ -197,21 +202,59 @@ impl Driver {
         );
     }
 
-    /// Notices when the store stops and begins to answer.
-    pub(super) fn store_heard(&mut self, up: bool) {
-        if std::mem::replace(&mut self.store_up, up) == up {
+    /// Notices when the store stops and begins to answer. A store may answer reads and take no changes: a full disk, a
+    /// demoted replica. It is up when it does both.
+    pub(super) fn store_heard(&mut self, side: Side, up: bool) {
+        let was_up = self.store.is_up();
+        match side {
+            Side::Reads => self.store.reads = up,
+            Side::Changes => self.store.changes = up,
+        }
+        if !self.store.changes && self.store.next_probe.is_none() {
+            self.store.next_probe = Some(clock::mono() + PROBE);
+        }
+        match (was_up, self.store.is_up()) {
+            (true, false) => {
+                let detail = "it does not answer; runs go on, and what they do is recorded when it does";
+                self.tell_of_host(EventKind::StoreDown, detail);
+            }
+            (false, true) => {
+                self.tell_of_host(EventKind::StoreUp, "it answers again");
+                // Soon, but not all hosts at once.
+                self.next_poll = self.next_poll.min(clock::mono() + self.dice.up_to(Duration::from_secs(1)));
+                for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
+                    self.feed(job, Input::StoreUp);
+                }
+            }
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// While the store takes no changes, one that harms nobody is tried again and again: on an idle host nothing else
+    /// would find out that it does.
+    pub(super) fn probe(&mut self) {
+        self.store.next_probe = None;
+        if self.store.changes {
             return;
         }
-        if !up {
-            tracing::warn!("the store does not answer; runs go on, and what they do is recorded when it does");
-            return;
-        }
-        tracing::info!("the store answers again");
-        // Soon, but not all hosts at once.
-        self.next_poll = self.next_poll.min(clock::mono() + self.dice.up_to(Duration::from_secs(1)));
-        for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
-            self.feed(job, Input::StoreUp);
-        }
+        let report = HostReport {
+            instance: self.instance.clone(),
+            name: self.parts.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            clock_offset_ms: clock::wall().0.saturating_sub(self.calls.clock.now().0),
+            details: "{}".to_owned(),
+        };
+        let store = self.parts.store.clone();
+        let call = async move { store.report_host(&report).await.map(|told| (told.now, told.answer)) };
+        let deadline = Duration::from_secs(2);
+        self.calls.spawn(
+            "trying whether the store takes changes",
+            Side::Changes,
+            deadline,
+            call,
+            |_, _| vec![],
+            Vec::new,
+        );
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod bench;
 mod claims;
+mod crashes;
 mod crowd;
 mod ends;
 mod histories;
@@ -18,6 +19,7 @@ mod writes;
 
 pub use bench::{Bench, SetClock, TestClock};
 pub use claims::*;
+pub use crashes::*;
 pub use crowd::*;
 pub use ends::*;
 pub use histories::*;
