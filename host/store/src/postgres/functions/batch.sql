@@ -18,13 +18,16 @@ BEGIN
         SELECT * FROM jsonb_populate_recordset(NULL::leasehold.request, doc->'requests') r
         ORDER BY r.tenant, r.name, r.ordinal
     LOOP
+        IF ask.verb = 'finish' THEN
+            RETURN NEXT leasehold.finish(space, ask);
+            CONTINUE;
+        END IF;
         job := leasehold.lock_job(space, ask.tenant, ask.name, ask.verb IN ('claim', 'trigger', 'announce', 'hold'));
         -- Under the lock, so that a lease is as long as it should be however long the lock was waited for, and answers
         -- and revisions have the same order.
         at := leasehold.clock();
         RETURN NEXT CASE ask.verb
             WHEN 'claim' THEN leasehold.claim(job, ask, at)
-            WHEN 'finish' THEN leasehold.finish(job, ask, at)
             WHEN 'release' THEN leasehold.release(job, ask, at)
             WHEN 'trigger' THEN leasehold.trigger(job, ask, at)
             WHEN 'announce' THEN leasehold.announce(job, ask, at)

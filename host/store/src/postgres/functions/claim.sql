@@ -21,8 +21,10 @@ BEGIN
     IF at > ask.not_after THEN
         RETURN leasehold.said(job, ask.ordinal, at, false, '"old"');
     END IF;
-    SELECT * INTO run FROM leasehold.runs r
-        WHERE r.job_id = job.id AND r.slot = ask.slot AND r.demand = ask.demand;
+    IF ask.slot <= job.highest_slot OR ask.demand <> '' THEN
+        SELECT * INTO run FROM leasehold.runs r
+            WHERE r.job_id = job.id AND r.slot = ask.slot AND r.demand = ask.demand;
+    END IF;
     is_live := run.status = 'running' AND NOT run.released AND at <= run.lease_end;
 
     -- S11: a stale token changes nothing.
@@ -196,6 +198,7 @@ BEGIN
     job.largest_bound := greatest(job.largest_bound, ask.largest_bound);
     IF ask.demand = '' THEN
         job.newest_started := greatest(job.newest_started, ask.slot);
+        job.highest_slot := greatest(job.highest_slot, ask.slot);
     END IF;
     RETURN leasehold.said(job, ask.ordinal, at, true,
         leasehold.won(job.id, ask.slot, ask.demand, next, job.last_fence));
