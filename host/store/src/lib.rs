@@ -10,6 +10,7 @@ pub mod conformance;
 mod error;
 pub mod memory;
 pub mod postgres;
+pub mod redis;
 pub mod sqlite;
 mod store;
 mod view;

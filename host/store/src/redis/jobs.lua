@@ -1,0 +1,41 @@
+-- jobs: what is known of jobs of one tenant, each with its newest run.
+--
+-- Keys: see lib/job.lua.
+-- Arguments: the jobs
+-- Answers: now; for each job: job, revision, newest started, newest skipped, its offer (since, fingerprint, last
+--   offered), its hold (until, note), bytes stored, unfinished runs, and its newest run as lib/view.lua shows it
+
+local now = clock()
+
+-- The newest run by due time, the first of several.
+local function newest(job)
+  local id, run, status, ending = nil, nil, nil, nil
+  local function offer(other, record, its, end_of_it)
+    if not id or record.due > run.due or (record.due == run.due and before(other, id)) then
+      id, run, status, ending = other, record, its, end_of_it
+    end
+  end
+  for other, record in pairs(job.runs) do
+    offer(other, record, 'running')
+  end
+  local pending = pending_of(job.name)
+  for i = 1, #pending, 2 do
+    offer(pending[i], new_run(tonumber(pending[i + 1])), 'pending')
+  end
+  local last = redis.call('ZRANGE', KEYS[1] .. 'due:' .. job.name, 0, 0)[1]
+  if last then
+    local record, end_of_it = final_run(job, last)
+    offer(last, record, end_of_it[1], end_of_it)
+  end
+  return id and view(job, id, run, status, ending)
+end
+
+local found = {}
+for _, name in ipairs(ARGV) do
+  local job = load(name)
+  found[#found + 1] = {
+    name, job.revision, known(job.newest_started), known(job.newest_skipped),
+    job.offer or false, job.hold or false, job.stored, job.unfinished, newest(job) or false,
+  }
+end
+return { now, found }
