@@ -8,39 +8,47 @@
 CREATE OR REPLACE FUNCTION leasehold.finish(space text, ask leasehold.request) RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    kept bigint := CASE WHEN ask.output_size > 0 THEN ask.output_size + 64 ELSE 0 END;
+    answer leasehold.answer;
     job bigint;
-    revision bigint;
-    at bigint;
     checkpoint bigint;
 BEGIN
-    UPDATE leasehold.jobs j SET revision = j.revision + 1, stored = j.stored + kept
+    UPDATE leasehold.jobs j SET revision = j.revision + 1, stored = j.stored + ask.output_size
         WHERE j.namespace = space AND j.tenant = ask.tenant AND j.name = ask.name
-        RETURNING j.id, j.revision INTO job, revision;
-    -- Under the lock, and for an unknown job all the same.
-    at := leasehold.clock();
-    IF job IS NULL THEN
-        RETURN ROW(ask.ordinal, at, 0, '"refused"')::leasehold.answer;
-    END IF;
+        RETURNING j.id, ask.ordinal, j.revision, '"done"'
+        INTO job, answer.ordinal, answer.revision, answer.answer;
+    answer.at := leasehold.clock();
     -- S6: the current token of a running run, not released; one outcome per run, final.
     UPDATE leasehold.runs r SET
-        status = ask.status, ended_at = at, outcome = ask.outcome, kept_size = r.kept_size + kept,
-        usage = ask.usage, attempt_ended_at = at, attempt_end = ask.attempt_end
+        status = ask.status, ended_at = answer.at, outcome = ask.outcome, kept_size = r.kept_size + ask.output_size,
+        usage = ask.usage, attempt_ended_at = answer.at, attempt_end = ask.attempt_end
     WHERE r.job_id = job AND r.slot = ask.slot AND r.demand = ask.demand
         AND r.token = ask.token AND r.status = 'running' AND NOT r.released
-    RETURNING r.state_size INTO checkpoint;
-    IF NOT FOUND THEN
-        UPDATE leasehold.jobs j SET revision = j.revision - 1, stored = j.stored - kept WHERE j.id = job;
-        RETURN ROW(ask.ordinal, at, revision - 1, leasehold.finished_before(job, ask))::leasehold.answer;
+    RETURNING coalesce(r.state_size, -1) INTO checkpoint;
+    IF checkpoint = -1 THEN
+        RETURN answer;
     END IF;
-    IF checkpoint IS NOT NULL THEN
-        -- S15: the checkpoint goes with the final status.
-        UPDATE leasehold.runs r SET state_size = NULL
-            WHERE r.job_id = job AND r.slot = ask.slot AND r.demand = ask.demand;
-        DELETE FROM leasehold.states s WHERE s.job_id = job AND s.slot = ask.slot AND s.demand = ask.demand;
-        UPDATE leasehold.jobs j SET stored = j.stored - checkpoint - 64 WHERE j.id = job;
+    IF checkpoint IS NULL THEN
+        RETURN leasehold.unfinish(job, ask, answer);
     END IF;
-    RETURN ROW(ask.ordinal, at, revision, '"done"')::leasehold.answer;
+    -- S15: the checkpoint goes with the final status.
+    UPDATE leasehold.runs r SET state_size = NULL
+        WHERE r.job_id = job AND r.slot = ask.slot AND r.demand = ask.demand;
+    DELETE FROM leasehold.states s WHERE s.job_id = job AND s.slot = ask.slot AND s.demand = ask.demand;
+    UPDATE leasehold.jobs j SET stored = j.stored - checkpoint - 64 WHERE j.id = job;
+    RETURN answer;
+END
+$$;
+
+-- Takes back what a finish has changed before it was found not to be the holder's; the job is null when it is unknown.
+CREATE OR REPLACE FUNCTION leasehold.unfinish(job bigint, ask leasehold.request, answer leasehold.answer)
+RETURNS leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE leasehold.jobs j SET revision = j.revision - 1, stored = j.stored - ask.output_size WHERE j.id = job;
+    answer.ordinal := ask.ordinal;
+    answer.revision := coalesce(answer.revision - 1, 0);
+    answer.answer := leasehold.finished_before(job, ask);
+    RETURN answer;
 END
 $$;
 

@@ -208,7 +208,7 @@ CREATE TYPE leasehold.request AS (
     status text,
     outcome text,
     attempt_end text,
-    output_size bigint,                     -- bytes that the output counts against the quota
+    output_size bigint,                     -- bytes that its output counts, 64 more than it has
     usage text,
     -- trigger
     payload text,                           -- hexadecimal
