@@ -1,6 +1,7 @@
 //! The driver held to the suite, and to what a server can do to it.
 
 mod server;
+mod speed;
 
 use std::sync::Arc;
 
