@@ -19,7 +19,10 @@ use crate::view::Each;
 use crate::wire::WireError;
 
 /// Reads an answer with its stamp.
-pub(super) fn stamped<A>(answer: Value, read: impl FnOnce(&mut Fields) -> Result<A, WireError>) -> Result<Stamped<A>, WireError> {
+pub(super) fn stamped<A>(
+    answer: Value,
+    read: impl FnOnce(&mut Fields) -> Result<A, WireError>,
+) -> Result<Stamped<A>, WireError> {
     let mut fields = Fields::of("an answer", answer)?;
     let (now, revision) = (millis(&mut fields)?, fields.number()?);
     Ok(Stamped { now, revision, answer: read(&mut fields)? })
