@@ -11,7 +11,6 @@ use leasehold_lease::schedule::{ScheduleError, ZoneError};
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::{PluginError, SandboxError};
 use leasehold_store::StoreError;
-use leasehold_store::sqlite::OpenError;
 
 use super::Exit;
 use super::text::plain;
@@ -70,14 +69,14 @@ pub(super) enum CliError {
     /// Random numbers.
     #[error("the system's random number generator does not work")]
     Chance(#[from] getrandom::Error),
-    /// The store's file.
+    /// The store's file or server.
     #[error("cannot use the store {url}")]
     OpenStore {
         /// Which.
         url: StoreUrl,
         /// Why.
         #[source]
-        source: Box<OpenError>,
+        source: Box<dyn Error + Send + Sync>,
     },
     /// Nothing has been recorded.
     #[error(

@@ -1,11 +1,11 @@
 //! PostgreSQL.
 
+pub(crate) mod memory;
 mod template;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -59,7 +59,7 @@ impl Postgres {
     ///
     /// As [`Postgres::start`].
     pub async fn start_with(options: PostgresOptions) -> Result<Postgres, ServerError> {
-        spawner::setpriv()?;
+        spawner::need_setpriv()?;
         let program = program::find(SERVER, "postgres", &program_folders())?;
         let account = Account::other_than_root(SERVER)?;
         let folder = Folder::create(options.storage)?;
@@ -152,13 +152,8 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // A server that is killed leaves a few bytes of System V memory, which the system has a limited number of. Its
-        // lock file names them as the second number of the seventh line; one that was shut down has no such file.
-        let Ok(lock) = fs::read_to_string(self.data.join("postmaster.pid")) else { return };
         self.process.end();
-        if let Some(id) = lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
-            let _ = Command::new("ipcrm").args(["-m", id]).output();
-        }
+        memory::remove(&self.data);
     }
 }
 
@@ -192,7 +187,12 @@ fn config(options: &PostgresOptions, data: &Path, port: u16) -> String {
         ("unix_socket_directories", ""),
         ("logging_collector", "off"),
     ];
-    let first = [("max_connections", "200"), ("log_line_prefix", "%m [%p] %q%a ")];
+    let first = [
+        ("max_connections", "200"),
+        ("log_line_prefix", "%m [%p] %q%a "),
+        // In files of the data folder, which goes with it. Elsewhere a killed server would leave a megabyte behind.
+        ("dynamic_shared_memory_type", "mmap"),
+    ];
     // The last of two lines with one name holds.
     let all = first.iter().chain(memory).copied().chain(asked).chain(ours);
     all.map(|(name, value)| format!("{name} = '{}'\n", value.replace('\'', "''"))).collect()

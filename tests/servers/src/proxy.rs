@@ -40,7 +40,7 @@ struct Line {
     settings: watch::Sender<Settings>,
     /// Whether clients can connect, which follows the settings a moment later.
     listens: watch::Sender<bool>,
-    /// Chunks that were read and not yet passed on, each way.
+    /// Connections of which something waits because of a hold, each way.
     held: [watch::Sender<usize>; 2],
 }
 
@@ -78,9 +78,9 @@ impl Proxy {
         self.port.number()
     }
 
-    /// The address of a server with the proxy's port in place of its own.
+    /// The URL of the server with the proxy's port in place of its own.
     pub fn url(&self, server: &str) -> String {
-        server.replacen(&format!(":{}", self.line.server), &format!(":{}", self.port()), 1)
+        server.replace(&format!("127.0.0.1:{}", self.line.server), &format!("127.0.0.1:{}", self.port()))
     }
 
     /// Silence both ways, as when a cable is pulled: connections stay open and nothing arrives.
@@ -98,7 +98,7 @@ impl Proxy {
     /// Waits until something is held back that goes this way: a request that was sent, an answer that was given.
     pub async fn wait_held(&self, direction: Direction) {
         let mut held = self.line.held[direction as usize].subscribe();
-        held.wait_for(|&chunks| chunks > 0).await.expect("the sender lives as long as the proxy");
+        held.wait_for(|&connections| connections > 0).await.expect("the sender lives as long as the proxy");
     }
 
     /// Everything takes `delay` longer, each way.

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use leasehold_lease::id::{DemandId, Digest, Fence, JobKey, RunId, Token};
+use leasehold_lease::log::LogLevel;
 use leasehold_lease::policy::Overlap;
 use leasehold_lease::run::{AttemptEnd, Status};
 use leasehold_lease::time::{Millis, Slot};
+use leasehold_lease::write::Written;
 use rusqlite::Row;
 use rusqlite::types::FromSql;
 
 use super::error::Fault;
-use crate::store::LogLevel;
 
 /// A row, with what it describes for the case that it cannot be read.
 pub(super) struct Columns<'a> {
@@ -154,6 +155,10 @@ pub(super) fn level_word(level: LogLevel) -> &'static str {
 pub(super) fn level(word: String) -> Result<LogLevel, String> {
     let all = [LogLevel::Trace, LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error];
     all.into_iter().find(|l| level_word(*l) == word).ok_or_else(|| format!("{word:?} is not a log level"))
+}
+
+pub(super) fn written(word: String) -> Result<Written, String> {
+    Written::from_word(&word).ok_or_else(|| format!("{word:?} is not an answer to a write"))
 }
 
 pub(super) fn token(bytes: [u8; 16]) -> Result<Token, String> {

@@ -172,12 +172,24 @@ pub enum SqliteError {
         /// What is there instead.
         how: &'static str,
     },
+    /// The call took too long.
+    #[error("{} did not answer in time; look for a slow or failing disk, or a process that keeps it locked", path.display())]
+    Slow {
+        /// The file.
+        path: PathBuf,
+    },
     /// The thread of this connection has ended.
     #[error("the thread that serves {} has ended; restart this process", path.display())]
     Ended {
         /// The file.
         path: PathBuf,
     },
+}
+
+impl SqliteError {
+    pub(super) fn slow(path: &Path) -> SqliteError {
+        SqliteError::Slow { path: path.to_path_buf() }
+    }
 }
 
 /// What went wrong inside a transaction, before it is known which file and which call it was.

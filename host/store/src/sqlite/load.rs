@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use leasehold_lease::id::{Attempt, DemandId, JobKey, RunId};
 use leasehold_lease::policy::Terms;
-use leasehold_lease::run::{AttemptRecord, DEMAND_ID_KEPT, Failure, Job, Outcome, Progress, Run, Status, Usage};
+use leasehold_lease::run::{AttemptRecord, DEMAND_ID_KEPT, Failure, Hold, Job, Outcome, Progress, Run, Status, Usage};
 use leasehold_lease::time::Millis;
+use leasehold_lease::write::LastWrite;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::codec::{self, Columns};
@@ -29,6 +30,8 @@ pub(super) enum Need<'a> {
     Run(&'a RunId),
     /// The named one with its payload, and every running one with its current attempt (S2, S7, S8).
     Claim(&'a RunId),
+    /// Every running one with its current attempt.
+    Running,
     /// The named one, and every unfinished one.
     Trigger(&'a DemandId),
     /// Every finished one, and the ids that are to be forgotten by now.
@@ -44,6 +47,7 @@ pub(super) fn job(db: &Connection, key: &JobKey, need: &Need<'_>) -> Result<Load
     match need {
         Need::JobOnly => {}
         Need::Run(id) => loaded.named(db, key, row, id)?,
+        Need::Running => loaded.others(db, key, include_str!("sql/runs_running.sql"), [row])?,
         Need::Claim(id) => {
             loaded.others(db, key, include_str!("sql/runs_running.sql"), [row])?;
             loaded.named(db, key, row, id)?;
@@ -80,10 +84,18 @@ pub(super) fn decode_job(row: &Columns<'_>) -> Result<(i64, Job), Fault> {
         fingerprint: row.get("fingerprint")?,
         last_offered: row.some_millis("last_offered")?,
         largest_bound: row.duration("largest_bound_ms")?,
+        hold: hold(row)?,
+        stored: row.bits("stored")?,
         runs: BTreeMap::new(),
         gone: BTreeMap::new(),
     };
     Ok((row.get("id")?, job))
+}
+
+fn hold(row: &Columns<'_>) -> Result<Option<Hold>, Fault> {
+    let until = row.some_millis("hold_until")?;
+    let note: Option<String> = row.get("hold_note")?;
+    Ok(note.map(|note| Hold { until, note }))
 }
 
 impl Loaded {
@@ -180,6 +192,9 @@ pub(super) fn decode_run(row: &Row<'_>, what: &dyn Fn() -> String) -> Result<(Ru
         outcome: None,
         progress,
         payload: None,
+        cancelled: row.get("cancelled")?,
+        state_size: row.some_bits("state_size")?,
+        kept_size: row.bits("kept_size")?,
     };
     Ok((row.run_id()?, row.get("id")?, run))
 }
@@ -222,9 +237,15 @@ fn decode_attempt(row: &Columns<'_>) -> Result<AttemptRecord, Fault> {
         digest: row.parse_some("digest", codec::digest)?,
         started_at: row.millis("started_at")?,
         ended: row.some_millis("ended_at")?.zip(row.parse_some("ended", codec::attempt_end)?),
-        last_write: row.bits("last_write")?,
+        last_write: last_write(row, "last_write", "last_write_answer")?,
+        last_log: last_write(row, "last_log", "last_log_answer")?,
         usage,
     })
+}
+
+/// The newest write of a lane.
+fn last_write(row: &Columns<'_>, number: &str, answer: &str) -> Result<LastWrite, Fault> {
+    Ok(LastWrite { number: row.bits(number)?, written: row.parse(answer, codec::written)? })
 }
 
 /// How a finished run ended.

@@ -1,51 +1,105 @@
 //! What people and backups look at. Nothing here decides or changes anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_lease::id::{JobKey, RunId, RunKey};
-use leasehold_lease::run::{Job, Run};
-use rusqlite::{Connection, Params};
+use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName};
+use leasehold_lease::log::LogLine;
+use leasehold_lease::run::{Job, Run, Standing, Status};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::codec::{self, Columns};
 use super::error::Fault;
 use super::load;
-use crate::store::{HistoryQuery, JobView, LogEntry, LogLine, RunView};
+use crate::view::{HistoryQuery, JobView, LogEntry, RunStanding, RunView};
 
-/// Unfinished runs of these jobs, ordered by key, from after `after`, at most `limit`.
+/// Unfinished runs of these tenants, ordered by key, from after `after`, at most `limit`.
+///
+/// A record that cannot be read is told in the log and passed over: the others still need their backups.
 pub(super) fn unfinished(
     db: &Connection,
-    jobs: &[JobKey],
+    tenants: &[TenantName],
     after: Option<&RunKey>,
     limit: usize,
-) -> Result<Vec<RunView>, Fault> {
-    let mut keys: Vec<&JobKey> = jobs.iter().filter(|key| after.is_none_or(|after| after.job <= **key)).collect();
-    keys.sort();
-    keys.dedup();
+) -> Result<Vec<RunStanding>, Fault> {
+    let tenants: BTreeSet<&TenantName> =
+        tenants.iter().filter(|tenant| after.is_none_or(|after| after.job.tenant <= **tenant)).collect();
     let mut found = Vec::new();
-    for key in keys {
-        if found.len() == limit {
-            break;
+    for tenant in tenants {
+        let from = after.filter(|after| after.job.tenant == *tenant).map_or("", |after| after.job.name.as_str());
+        let mut statement = db.prepare_cached(include_str!("sql/jobs_of_tenant.sql"))?;
+        let mut rows = statement.query((tenant.as_str(), from))?;
+        while let Some(row) = rows.next()? {
+            if found.len() >= limit {
+                return Ok(found);
+            }
+            match unfinished_of(db, row, after, limit - found.len()) {
+                Err(Fault::Damaged { what, reason }) => {
+                    tracing::error!(what, reason, "a record cannot be read; the runs of its job have no backup");
+                }
+                of_job => found.extend(of_job?),
+            }
         }
-        let Some((row, job)) = load::job_record(db, key)? else { continue };
-        let (slot, demand) = match after {
-            Some(after) if after.job == *key => codec::run_columns(&after.run),
-            _ => (None, None),
-        };
-        let arguments = (row, slot, demand, codec::limit(limit - found.len()));
-        found.extend(views(db, key, &job, include_str!("sql/runs_unfinished.sql"), arguments)?);
     }
     Ok(found)
 }
 
-/// The runs of these keys, in their order.
-pub(super) fn check(db: &Connection, runs: &[RunKey]) -> Result<Vec<Option<RunView>>, Fault> {
+fn unfinished_of(
+    db: &Connection,
+    row: &Row<'_>,
+    after: Option<&RunKey>,
+    limit: usize,
+) -> Result<Vec<RunStanding>, Fault> {
+    let what = || "a job".to_owned();
+    let columns = Columns::new(row, &what);
+    let (key, (row, job)) = (columns.job_key()?, load::decode_job(&columns)?);
+    let (slot, demand) = match after {
+        Some(after) if after.job == key => codec::run_columns(&after.run),
+        _ => (None, None),
+    };
+    let arguments = (row, slot, demand, codec::limit(limit));
+    let found = load::runs(db, &key, include_str!("sql/runs_unfinished.sql"), arguments)?;
+    found.into_iter().map(|found| standing(db, &key, &job, found)).collect()
+}
+
+/// Where the runs of these keys stand, in their order.
+pub(super) fn check(db: &Connection, runs: &[RunKey]) -> Result<Vec<RunStanding>, Fault> {
     let one = |key: &RunKey| {
-        let Some((row, job)) = load::job_record(db, &key.job)? else { return Ok(None) };
-        let (slot, demand) = codec::run_columns(&key.run);
-        let found = views(db, &key.job, &job, include_str!("sql/run.sql"), (row, slot, demand))?;
-        Ok(found.into_iter().next())
+        let unknown = RunStanding { key: key.clone(), standing: None, newest_started: None, newest_skipped: None };
+        let Some((row, job)) = load::job_record(db, &key.job)? else { return Ok(unknown) };
+        match load::run(db, &key.job, row, &key.run)? {
+            Some((row, run)) => standing(db, &key.job, &job, (key.run.clone(), row, run)),
+            None => {
+                let Job { newest_started, newest_skipped, .. } = job;
+                Ok(RunStanding { newest_started, newest_skipped, ..unknown })
+            }
+        }
     };
     runs.iter().map(one).collect()
+}
+
+/// Where a run stands: its record with its current attempt, and why it was given up.
+fn standing(db: &Connection, key: &JobKey, job: &Job, found: (RunId, i64, Run)) -> Result<RunStanding, Fault> {
+    let (id, row, mut run) = found;
+    run.attempts = load::attempts(db, key, row, include_str!("sql/current_attempt.sql"))?;
+    let mut standing = Standing::from(&run);
+    if run.status == Status::Interrupted {
+        let mut statement = db.prepare_cached(include_str!("sql/outcome_reason.sql"))?;
+        standing.reason = statement.query_row([row], |row| row.get(0)).optional()?;
+    }
+    Ok(RunStanding {
+        key: RunKey { job: key.clone(), run: id },
+        standing: Some(standing),
+        newest_started: job.newest_started,
+        newest_skipped: job.newest_skipped,
+    })
+}
+
+/// All that is kept of a run.
+pub(super) fn show(db: &Connection, key: &RunKey) -> Result<Option<RunView>, Fault> {
+    let Some((row, _)) = load::job_record(db, &key.job)? else { return Ok(None) };
+    let (slot, demand) = codec::run_columns(&key.run);
+    let found = views(db, &key.job, include_str!("sql/run.sql"), (row, slot, demand))?;
+    Ok(found.into_iter().next())
 }
 
 /// Runs, newest first.
@@ -54,8 +108,8 @@ pub(super) fn history(db: &Connection, query: &HistoryQuery) -> Result<Vec<RunVi
     let since = query.since.map(|since| since.0);
     let limit = codec::limit(query.limit);
     let Some(key) = &query.job else { return history_of_all(db, (status, since, limit)) };
-    let Some((row, job)) = load::job_record(db, key)? else { return Ok(Vec::new()) };
-    views(db, key, &job, include_str!("sql/history_of_job.sql"), (row, status, since, limit))
+    let Some((row, _)) = load::job_record(db, key)? else { return Ok(Vec::new()) };
+    views(db, key, include_str!("sql/history_of_job.sql"), (row, status, since, limit))
 }
 
 fn history_of_all(db: &Connection, arguments: impl Params) -> Result<Vec<RunView>, Fault> {
@@ -66,10 +120,7 @@ fn history_of_all(db: &Connection, arguments: impl Params) -> Result<Vec<RunView
         let what = || "a run".to_owned();
         let columns = Columns::new(row, &what);
         let key = columns.job_key()?;
-        let newest_started = columns.some_slot("newest_started")?;
-        let newest_skipped = columns.some_slot("newest_skipped")?;
-        let job = Job { newest_started, newest_skipped, ..Job::default() };
-        found.push(view(db, &key, &job, load::decode_run(row, &what)?)?);
+        found.push(view(db, &key, load::decode_run(row, &what)?)?);
     }
     Ok(found)
 }
@@ -88,7 +139,7 @@ pub(super) fn jobs(db: &Connection) -> Result<Vec<JobView>, Fault> {
 
 fn job_view(db: &Connection, key: JobKey, row: i64, job: Job) -> Result<JobView, Fault> {
     let newest = (row, None::<&str>, None::<i64>, 1);
-    let last = views(db, &key, &job, include_str!("sql/history_of_job.sql"), newest)?;
+    let last = views(db, &key, include_str!("sql/history_of_job.sql"), newest)?;
     let count: i64 = db.prepare_cached(include_str!("sql/count_unfinished.sql"))?.query_row([row], |row| row.get(0))?;
     Ok(JobView {
         key,
@@ -96,7 +147,10 @@ fn job_view(db: &Connection, key: JobKey, row: i64, job: Job) -> Result<JobView,
         newest_started: job.newest_started,
         newest_skipped: job.newest_skipped,
         since: job.since,
+        fingerprint: job.fingerprint,
         last_offered: job.last_offered,
+        hold: job.hold,
+        stored: job.stored,
         unfinished: count.cast_unsigned(),
         last: last.into_iter().next(),
     })
@@ -128,19 +182,14 @@ fn decode_log(row: &Columns<'_>) -> Result<LogEntry, Fault> {
 }
 
 /// The runs that a query gives, each with all that is kept of it.
-fn views(db: &Connection, key: &JobKey, job: &Job, sql: &str, arguments: impl Params) -> Result<Vec<RunView>, Fault> {
-    load::runs(db, key, sql, arguments)?.into_iter().map(|found| view(db, key, job, found)).collect()
+fn views(db: &Connection, key: &JobKey, sql: &str, arguments: impl Params) -> Result<Vec<RunView>, Fault> {
+    load::runs(db, key, sql, arguments)?.into_iter().map(|found| view(db, key, found)).collect()
 }
 
-fn view(db: &Connection, key: &JobKey, job: &Job, found: (RunId, i64, Run)) -> Result<RunView, Fault> {
+fn view(db: &Connection, key: &JobKey, found: (RunId, i64, Run)) -> Result<RunView, Fault> {
     let (id, row, mut run) = found;
     run.attempts = load::attempts(db, key, row, include_str!("sql/attempts.sql"))?;
     run.outcome = load::outcome(db, key, row, &run)?;
     run.payload = load::payload(db, row)?;
-    Ok(RunView {
-        key: RunKey { job: key.clone(), run: id },
-        run,
-        newest_started: job.newest_started,
-        newest_skipped: job.newest_skipped,
-    })
+    Ok(RunView { key: RunKey { job: key.clone(), run: id }, run })
 }

@@ -42,6 +42,9 @@ fn job_record(db: &Connection, key: &JobKey, row: Option<i64>, job: &Job) -> Res
         ":fingerprint": job.fingerprint,
         ":last_offered": job.last_offered.map(|at| at.0),
         ":largest_bound_ms": ms(job.largest_bound),
+        ":hold_until": job.hold.as_ref().and_then(|hold| hold.until).map(|at| at.0),
+        ":hold_note": job.hold.as_ref().map(|hold| &hold.note),
+        ":stored": bits(job.stored),
     };
     match row {
         Some(row) => {
@@ -77,6 +80,9 @@ fn changed_run(db: &Connection, row: i64, old: &Run, run: &Run) -> Result<(), Fa
     assert!(old.due == run.due && old.payload == run.payload, "a run changed its due time or payload");
     run_record(db, include_str!("sql/update_run.sql"), named_params! { ":id": row }, run)?;
     attempts(db, row, &old.attempts, &run.attempts)?;
+    if old.state_size.is_some() && run.state_size.is_none() {
+        execute(db, include_str!("sql/delete_state.sql"), [row])?;
+    }
     match (&old.outcome, &run.outcome) {
         (None, Some(outcome)) => new_outcome(db, row, outcome),
         (old, new) => {
@@ -104,6 +110,9 @@ fn run_record(
         ":progress_done": progress.map(|p| bits(p.done)),
         ":progress_total": progress.and_then(|p| p.total).map(bits),
         ":progress_message": progress.map(|p| &p.message),
+        ":cancelled": run.cancelled,
+        ":state_size": run.state_size.map(bits),
+        ":kept_size": bits(run.kept_size),
     };
     execute(db, sql, [name, record].concat().as_slice())
 }
@@ -144,7 +153,10 @@ fn save_attempt(db: &Connection, run: i64, attempt: &AttemptRecord) -> Result<()
             ":started_at": attempt.started_at.0,
             ":ended_at": attempt.ended.map(|(at, _)| at.0),
             ":ended": attempt.ended.map(|(_, how)| how.word()),
-            ":last_write": bits(attempt.last_write),
+            ":last_log": bits(attempt.last_log.number),
+            ":last_log_answer": attempt.last_log.written.word(),
+            ":last_write": bits(attempt.last_write.number),
+            ":last_write_answer": attempt.last_write.written.word(),
             ":wall_ms": usage.map(|u| bits(u.wall_ms)),
             ":cpu_ms": usage.map(|u| bits(u.cpu_ms)),
             ":peak_memory": usage.map(|u| bits(u.peak_memory)),
@@ -197,7 +209,7 @@ fn gone(db: &Connection, job: i64, before: &Job, after: &Job) -> Result<(), Faul
     Ok(())
 }
 
-fn execute(db: &Connection, sql: &str, arguments: impl rusqlite::Params) -> Result<(), Fault> {
+pub(super) fn execute(db: &Connection, sql: &str, arguments: impl rusqlite::Params) -> Result<(), Fault> {
     db.prepare_cached(sql)?.execute(arguments)?;
     Ok(())
 }

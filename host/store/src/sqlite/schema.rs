@@ -6,13 +6,13 @@ use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior};
 
 use super::busy;
 use super::error::{Fault, OpenError, described};
-use crate::store::Identity;
+use crate::view::Identity;
 
 /// Marks a file as one of ours: "LHDB". See `PRAGMA application_id`.
 const APPLICATION_ID: i32 = 0x4c48_4442;
 
 /// The n-th brings schema n - 1 to schema n; `PRAGMA user_version` holds n.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("migrations/0001_first.sql"), include_str!("migrations/0002_beside.sql")];
 
 /// The newest schema this version knows.
 const KNOWN: i32 = MIGRATIONS.len() as i32;

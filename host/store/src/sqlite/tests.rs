@@ -9,8 +9,14 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
+use leasehold_lease::op::Claim;
+use leasehold_lease::time::Millis;
+use rusqlite::Connection;
+
+use super::error::Fault;
 use super::*;
 use crate::conformance::{Bench, TestClock};
+use crate::{LeaseStore, StoreError};
 
 /// A folder in memory where there is one: most tests are not about the disk, and each commit waits for it.
 fn fast_folder() -> TempDir {

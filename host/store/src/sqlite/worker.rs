@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use leasehold_lease::time::Millis;
 use rusqlite::Connection;
@@ -19,13 +20,17 @@ use super::guard::FileGuard;
 use super::schema;
 use super::turnstile::Turnstile;
 use crate::clock::Clock;
-use crate::store::StoreError;
+use crate::error::StoreError;
+use crate::view::CALL_LIMIT;
 
 /// Requests that may wait. Callers beyond that wait to put theirs in.
 const QUEUE: usize = 1_024;
 
 /// Requests that share a transaction at most, so that none waits long for the others.
 const BATCH: usize = 128;
+
+/// How long a call may take: twice the limit of a call, since it may wait for other processes first.
+const PATIENCE: Duration = CALL_LIMIT.saturating_mul(2);
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +76,11 @@ impl Worker {
         if queue.send(Box::new(call)).await.is_err() {
             return Err(StoreError::NotSent { doing, source: ended() });
         }
-        answer.await.unwrap_or_else(|_| Err(StoreError::Unknown { doing, source: ended() }))
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(answered) => answered.unwrap_or_else(|_| Err(StoreError::Unknown { doing, source: ended() })),
+            // Whether it has begun is not known here.
+            Err(_) => Err(StoreError::Unknown { doing, source: Box::new(SqliteError::slow(&self.path)) }),
+        }
     }
 }
 
@@ -239,7 +248,7 @@ fn tell(batch: Batch, fate: &Fate<'_>) {
 }
 
 /// The words of a panic.
-fn said(panic: &(dyn Any + Send)) -> &str {
+pub(super) fn said(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
     owned.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }

@@ -188,11 +188,12 @@ async fn a_damaged_record_is_named_and_other_jobs_go_on() {
     let path = bench.keep.downcast_ref::<TempDir>().map(file).unwrap();
     let damage = "PRAGMA ignore_check_constraints = ON; UPDATE jobs SET largest_bound_ms = -1 WHERE name = 'a'";
     Connection::open(path).unwrap().execute_batch(damage).unwrap();
-    let error = bench.store.announce(&offers[..1]).await.unwrap_err();
-    let StoreError::Rejected { source, .. } = &error else { panic!("{error:?}") };
+    let told = bench.store.announce(&offers).await.unwrap();
+    let Err(StoreError::Rejected { source, .. }) = &told[0] else { panic!("{told:?}") };
     let words = source.to_string();
     assert!(words.contains("job default/a") && words.contains("largest_bound_ms"), "{words}");
-    bench.store.announce(&offers[1..]).await.unwrap();
+    assert!(told[1].is_ok(), "it shares the call, and not the damage");
+    assert!(bench.store.unfinished(&[other.tenant], None, 10).await.is_ok());
 }
 
 #[tokio::test]

@@ -1,0 +1,2 @@
+-- The hosts, by name and instance.
+SELECT * FROM hosts ORDER BY name, instance
