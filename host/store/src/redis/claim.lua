@@ -192,9 +192,7 @@ local function fresh(job, ask)
   return win(job, ask)
 end
 
-local name, id, token = ARGV[1], ARGV[2], ARGV[3]
-local slot, now = tonumber(id), clock()
-local not_after, late_after, early_before, lease, max_attempts, bound, flags = struct.unpack('<ddddddB', ARGV[4])
+-- What the arguments say is read in claim_first.lua, and the time with it.
 local ask = {
   id = id,
   slot = slot,

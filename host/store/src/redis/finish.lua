@@ -6,8 +6,6 @@
 
 local name, id, token, outcome, usage = ARGV[1], ARGV[2], ARGV[3], ARGV[5], ARGV[6]
 local now = clock()
--- As on_master of lib/job.lua, which tells why.
-redis.call('HDEL', KEYS[1] .. 'never', '')
 local job, finals = KEYS[1] .. 'job:' .. name, KEYS[1] .. 'final:' .. name
 local found = redis.call('HMGET', job, 'numbers', id)
 local numbers, record = found[1], found[2]
@@ -24,6 +22,8 @@ end
 if current ~= token or flags % 2 == 1 then
   -- S13: the same token and outcome again is answered as the first time. The attempt itself must have said so: a run
   -- that the store gave up was not finished by its token, and has no usage.
+  -- As on_master of lib/job.lua, which tells why.
+  redis.call('HDEL', KEYS[1] .. 'never', '')
   local final = not record and redis.call('HGET', finals, id)
   if final and string.sub(final, 18, 33) == token then
     local _, _, its_outcome, at = struct.unpack('<I4c0I4c0I4c0', final, 102)
@@ -37,9 +37,10 @@ end
 local more, state_size, kept_size = tonumber(ARGV[4]), struct.unpack('<dd', record, 70)
 record = string.sub(record, 1, 69) .. struct.pack('<dddd', -math.huge, kept_size + more, now, now)
   .. string.sub(record, 102) .. ending
+-- Deleting comes first: a run can end on a server that is out of memory.
+redis.call('HDEL', job, id)
 redis.call('HSET', finals, id, record)
 redis.call('ZADD', KEYS[1] .. 'due:' .. name, -due, id)
-redis.call('HDEL', job, id)
 -- S15: a run's checkpoint exists while it is pending or running.
 if state_size >= 0 then
   redis.call('HDEL', KEYS[1] .. 'state:' .. name, id)
