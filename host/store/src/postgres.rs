@@ -96,7 +96,11 @@ impl PostgresStore {
         Ok(PostgresStore {
             identity,
             beats: Lane::start(&address, namespace, 1),
-            hot: Lane::start(&address, namespace, std::env::var("TUNE_HOT").ok().and_then(|h| h.parse().ok()).unwrap_or(HOT)),
+            hot: Lane::start(
+                &address,
+                namespace,
+                std::env::var("TUNE_HOT").ok().and_then(|h| h.parse().ok()).unwrap_or(HOT),
+            ),
             rest,
             wakeups,
             hints,

@@ -10,12 +10,11 @@ use leasehold_lease::op::{Accepted, Claim, ClaimAnswer, ClaimKind, Finish, Heart
 use leasehold_lease::policy::Policy;
 use leasehold_lease::run::{Outcome, Usage};
 use leasehold_lease::time::{Millis, Slot};
-use sqlx::postgres::PgConnection;
-use sqlx::{Connection, Executor};
+use leasehold_test_servers::{PASSWORD, Postgres, PostgresOptions, Storage, USER, or_skip};
 
-use super::super::PostgresStore;
-use super::super::link::now;
-use super::server::Server;
+use super::support::{beside, run, store};
+use crate::postgres::PostgresStore;
+use crate::postgres::link::now;
 use crate::store::LeaseStore;
 
 /// Pairs in flight.
@@ -79,11 +78,17 @@ async fn pairs(store: &Arc<PostgresStore>, round: u128) -> f64 {
     f64::from(done) / (now() - begun).as_secs_f64()
 }
 
+/// A server that waits for the disk.
+async fn on_disk() -> Option<Postgres> {
+    or_skip(Postgres::start_with(PostgresOptions { storage: Storage::Disk, settings: Vec::new() }).await)
+}
+
 /// Scripts a second of `pgbench`.
-fn yardstick(server: &Server) -> f64 {
+fn yardstick(server: &Postgres) -> f64 {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/postgres/tests/yardstick.sql");
     let output = Command::new("/usr/lib/postgresql/15/bin/pgbench")
-        .args(["-n", "-c", "16", "-j", "2", "-T", "3", "-h", "127.0.0.1", "-U", "leasehold", "-p"])
+        .env("PGPASSWORD", PASSWORD)
+        .args(["-n", "-c", "16", "-j", "2", "-T", "3", "-h", "127.0.0.1", "-U", USER, "-p"])
         .arg(server.port().to_string())
         .args(["-f", script, "speed"])
         .output()
@@ -97,12 +102,11 @@ fn yardstick(server: &Server) -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures for a minute; run it by hand"]
 async fn claims_and_finishes_beside_pgbench() {
-    let server = Server::start("fsync = on\n");
-    let mut db = PgConnection::connect(&server.url("postgres")).await.expect("a connection");
-    db.execute("CREATE DATABASE speed").await.expect("a database");
-    let mut db = PgConnection::connect(&server.url("speed")).await.expect("a connection");
-    db.execute("CREATE TABLE yardstick (k bigint PRIMARY KEY, v text)").await.expect("a table");
-    let store = Arc::new(PostgresStore::connect(&server.url("speed"), "leasehold").await.expect("the store opens"));
+    let Some(server) = on_disk().await else { return };
+    run(&server.url(), "CREATE DATABASE speed").await;
+    let url = beside(&server.url(), "speed");
+    run(&url, "CREATE TABLE yardstick (k bigint PRIMARY KEY, v text)").await;
+    let store = store(&url).await;
     for round in 1..=2 {
         let yard = if std::env::var("TUNE_NOYARD").is_ok() { 1.0 } else { yardstick(&server) };
         let ours = pairs(&store, round).await;
@@ -113,8 +117,8 @@ async fn claims_and_finishes_beside_pgbench() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures for a minute; run it by hand"]
 async fn ten_thousand_heartbeats() {
-    let server = Server::start("fsync = on\n");
-    let store = Arc::new(PostgresStore::connect(&server.url("postgres"), "leasehold").await.expect("the store opens"));
+    let Some(server) = on_disk().await else { return };
+    let store = store(&server.url()).await;
     let start = store.now().await.expect("the time");
     let mut beats = Vec::new();
     let mut claims = tokio::task::JoinSet::new();
@@ -139,4 +143,18 @@ async fn ten_thousand_heartbeats() {
         }
         println!("{count} heartbeats in {} ms", took.as_millis());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "fills a million rows; run it by hand"]
+async fn a_claim_beside_a_long_history() {
+    let Some(server) = on_disk().await else { return };
+    let store = store(&server.url()).await;
+    let empty = pairs(&store, 1).await;
+    run(&server.url(), include_str!("history.sql")).await;
+    let full = pairs(&store, 2).await;
+    println!(
+        "empty {empty:.0} pairs/s, with 10 000 jobs of 100 finished runs {full:.0} pairs/s: {:.2} x",
+        empty / full
+    );
 }
