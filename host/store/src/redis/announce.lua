@@ -1,0 +1,35 @@
+-- announce: a host offers jobs of one tenant.
+--
+-- Keys: see lib/job.lua.
+-- Arguments, two a job: job, fingerprint of its schedule.
+-- Answers, one a job: now, revision, since, newest started, newest skipped, and the hold: until, note (nothing: none)
+-- or, where the record cannot be read: nothing, the reason
+
+local now = clock()
+
+local function offer(name, fingerprint)
+  local found = redis.call('HMGET', key_of('job', name), 'numbers', 'offer', 'hold')
+  local job = job_of(name, found[1])
+  local former = found[2] and unpacked(found[2])
+  local hold = found[3] and unpacked(found[3])
+  -- Catching up begins where the job was first announced, or its schedule last changed.
+  local since = now
+  if former and former[1] and former[2] == fingerprint then
+    since = former[1]
+  end
+  redis.call('HSET', job.key, 'offer', pack({ since, fingerprint, now }))
+  job.changed = true
+  local numbers = job.numbers
+  return answered(job, now, since, numbers[NEWEST_STARTED], numbers[NEWEST_SKIPPED], hold)
+end
+
+local answers = {}
+for i = 1, #ARGV, 2 do
+  local sound, answer = pcall(offer, ARGV[i], ARGV[i + 1])
+  if not sound then
+    -- One record that cannot be read does not spoil the others.
+    answer = { false, type(answer) == 'table' and answer.err or tostring(answer) }
+  end
+  answers[#answers + 1] = answer
+end
+return answers

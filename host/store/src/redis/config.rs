@@ -1,0 +1,131 @@
+//! Where the server is and which part of it is ours: what a URL and a namespace say.
+
+use std::time::Duration;
+
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+
+use super::error::ConnectError;
+
+/// Data that was sent and is not acknowledged by the other machine for so long means that the connection is gone.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+
+/// A connection on which nothing is said is looked after in this rhythm.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// A server and the namespace in it.
+#[derive(Clone)]
+pub(super) struct Config {
+    /// How the crate connects.
+    pub(super) info: ConnectionInfo,
+    /// The URL as it may be shown.
+    pub(super) server: String,
+    /// The part of the server that belongs to this cluster of hosts.
+    pub(super) namespace: String,
+    /// Replicas that must have a change before it counts as done; 0: none.
+    pub(super) wait: u32,
+}
+
+impl Config {
+    /// Reads `redis://[user:password@]host[:port][/db][?wait=N]`, or `rediss://` for TLS.
+    pub(super) fn new(url: &str, namespace: &str) -> Result<Config, ConnectError> {
+        let server = redacted(url);
+        let (address, wait) = options(url, &server)?;
+        // The crate's own message may repeat parts of the URL, so its reason is told in our words.
+        let info = address.as_str().into_connection_info().map_err(|error| ConnectError::Url {
+            server: server.clone(),
+            reason: error.detail().map_or_else(|| "it cannot be read".to_owned(), ToOwned::to_owned),
+        })?;
+        // RESP3, because only there the crate says at once that a connection has ended.
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(UNACKNOWLEDGED);
+        let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+        #[cfg(target_os = "linux")]
+        let tcp = tcp.set_user_timeout(UNACKNOWLEDGED);
+        let info = info.set_redis_settings(settings).set_tcp_settings(tcp);
+        Ok(Config { info, server, namespace: checked(namespace)?, wait })
+    }
+
+    /// The user that the server knows us as.
+    pub(super) fn user(&self) -> String {
+        self.info.redis_settings().username().unwrap_or("default").to_owned()
+    }
+}
+
+/// Splits off our own options, which the crate would not know.
+fn options(url: &str, server: &str) -> Result<(String, u32), ConnectError> {
+    let refused = |reason: String| ConnectError::Url { server: server.to_owned(), reason };
+    let (scheme, _) = url.split_once("://").ok_or_else(|| refused("it has no scheme".to_owned()))?;
+    if !matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys") {
+        return Err(refused(format!("its scheme is {scheme:?}")));
+    }
+    let Some((address, query)) = url.split_once('?') else { return Ok((url.to_owned(), 0)) };
+    let mut wait = 0;
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        match option.split_once('=') {
+            Some(("wait", number)) => {
+                wait = number.parse().map_err(|_| refused("wait must be a number of replicas".to_owned()))?;
+            }
+            _ => {
+                let name = option.split('=').next().unwrap_or_default();
+                return Err(refused(format!("it has the option {name:?}, and only wait is known")));
+            }
+        }
+    }
+    Ok((address.to_owned(), wait))
+}
+
+/// A namespace has the form of a name, so that keys can be taken apart again.
+fn checked(namespace: &str) -> Result<String, ConnectError> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = namespace.as_bytes();
+    let sound = (1..=64).contains(&bytes.len())
+        && plain(bytes[0])
+        && bytes.iter().all(|byte| plain(*byte) || matches!(byte, b'.' | b'_' | b'-'));
+    let refused = || ConnectError::Namespace { namespace: namespace.chars().take(80).collect() };
+    sound.then(|| namespace.to_owned()).ok_or_else(refused)
+}
+
+/// A URL as it may be shown: what stands before the last `@`, and every option, is `***`.
+fn redacted(url: &str) -> String {
+    let (address, options) = match url.split_once('?') {
+        Some((address, _)) => (address, "?***"),
+        None => (url, ""),
+    };
+    match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}{options}"),
+        (None, Some((_, host))) => format!("***@{host}{options}"),
+        (_, None) => format!("{address}{options}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        assert_eq!(redacted("redis://u:p@w@h:6379/2?wait=1"), "redis://***@h:6379/2?***");
+        for url in ["redis://u:secret@h:x", "u:secret@h", "http://u:secret@h", "redis://:secret@h?secret=1"] {
+            let error = Config::new(url, "prod").err().expect("a wrong URL is refused");
+            let told = format!("{error} {error:?}");
+            assert!(!told.contains("secret@"), "{told}");
+        }
+    }
+
+    #[test]
+    fn options_are_known_or_refused() {
+        assert_eq!(Config::new("redis://h?wait=2", "prod").expect("a URL").wait, 2);
+        for url in ["redis://h?wait=x", "redis://h?color=red", "h:6379", "postgres://h"] {
+            assert!(Config::new(url, "prod").is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_a_name() {
+        for bad in ["", "a/b", "{a}", "A", ".a", &"a".repeat(65)] {
+            assert!(Config::new("redis://h", bad).is_err(), "{bad:?}");
+        }
+        assert!(Config::new("redis://h", "prod-1").is_ok());
+    }
+}

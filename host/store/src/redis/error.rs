@@ -1,0 +1,372 @@
+//! What can go wrong with a server, in words for the person who has to mend it.
+
+use std::sync::Arc;
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use crate::error::StoreError;
+
+/// A server that cannot be used as a store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ConnectError {
+    /// The URL is not one of a Redis or Valkey server.
+    #[error(
+        "{server} is not the URL of a Redis or Valkey server: {reason}; write \
+         redis://[user:password@]host[:port][/db][?wait=N], or rediss:// for TLS"
+    )]
+    Url {
+        /// The URL without its secrets.
+        server: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The namespace is not a name.
+    #[error("{namespace:?} is not a namespace; use 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit")]
+    Namespace {
+        /// What was given.
+        namespace: String,
+    },
+    /// No connection could be made.
+    #[error("cannot connect to {server}; is the server running there, and do host, port and TLS fit")]
+    Unreachable {
+        /// The URL without its secrets.
+        server: String,
+        /// Why.
+        #[source]
+        source: RedisError,
+    },
+    /// A connection was made, or not even that, and no answer came.
+    #[error(
+        "{server} did not answer within {limit_ms} ms; the server is frozen or overloaded, or something else listens \
+         there, or a firewall swallows what is sent"
+    )]
+    Silent {
+        /// The URL without its secrets.
+        server: String,
+        /// How long was waited.
+        limit_ms: u128,
+    },
+    /// User and password do not fit.
+    #[error("{server} does not know user {user:?} with this password; correct user and password in the URL")]
+    WrongPassword {
+        /// The URL without its secrets.
+        server: String,
+        /// The user.
+        user: String,
+        /// What the server said.
+        #[source]
+        source: RedisError,
+    },
+    /// The server wants a password and the URL has none.
+    #[error("{server} wants a password, and the URL has none; write redis://user:password@host")]
+    NoPassword {
+        /// The URL without its secrets.
+        server: String,
+    },
+    /// The user may not do what a store needs.
+    #[error(
+        "user {user:?} of {server} may not do what the store needs; allow it: ACL SETUSER {user} on ~leasehold:* \
+         &leasehold:* +@all -@dangerous +info"
+    )]
+    NotPermitted {
+        /// The URL without its secrets.
+        server: String,
+        /// The user.
+        user: String,
+        /// What the server said.
+        #[source]
+        source: RedisError,
+    },
+    /// The server is too old.
+    #[error("{server} runs version {version}, and the store needs Redis 6.2 or later, or Valkey")]
+    TooOld {
+        /// The URL without its secrets.
+        server: String,
+        /// What it runs.
+        version: String,
+    },
+    /// The server only follows another one.
+    #[error("{server} is a replica{} and takes no writes; name the primary in the URL", of(.primary))]
+    Replica {
+        /// The URL without its secrets.
+        server: String,
+        /// The one it follows, where it says so.
+        primary: Option<String>,
+    },
+    /// The server may delete what the store keeps.
+    #[error(
+        "{server} may delete runs when its memory is full (maxmemory-policy {policy}), and a deleted run runs again; \
+         set maxmemory-policy noeviction"
+    )]
+    Evicts {
+        /// The URL without its secrets.
+        server: String,
+        /// Its policy.
+        policy: String,
+    },
+    /// The records were written by a newer version.
+    #[error(
+        "namespace {namespace:?} of {server} has layout {found}, and this version of Leasehold knows layouts up to \
+         {known}; nothing was changed; run a newer Leasehold, or use another namespace"
+    )]
+    Newer {
+        /// The URL without its secrets.
+        server: String,
+        /// The namespace.
+        namespace: String,
+        /// What was found.
+        found: u64,
+        /// The newest layout that this version knows.
+        known: u64,
+    },
+    /// WAIT goes to one server, and a cluster has several.
+    #[error(
+        "{server} is part of a cluster, where ?wait is not offered; remove it, and set min-replicas-to-write on the \
+         servers instead"
+    )]
+    WaitInCluster {
+        /// The URL without its secrets.
+        server: String,
+    },
+    /// The server is starting.
+    #[error("{server} is loading its data; it will be used when it is ready")]
+    Loading {
+        /// The URL without its secrets.
+        server: String,
+    },
+    /// The server has refused for another reason.
+    #[error("{server} refused the store's first questions")]
+    Refused {
+        /// The URL without its secrets.
+        server: String,
+        /// What it said.
+        #[source]
+        source: RedisError,
+    },
+    /// What the server keeps is not what the store wrote.
+    #[error("the record of namespace {namespace:?} of {server} cannot be read: {reason}; use another namespace")]
+    Foreign {
+        /// The URL without its secrets.
+        server: String,
+        /// The namespace.
+        namespace: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The operating system gave no random bits.
+    #[error("cannot draw random numbers")]
+    Random(#[source] Arc<getrandom::Error>),
+}
+
+fn of(primary: &Option<String>) -> String {
+    primary.as_ref().map_or_else(String::new, |primary| format!(" of {primary}"))
+}
+
+impl ConnectError {
+    /// What an error of the crate means while a connection is made.
+    pub(super) fn from_redis(server: &str, user: &str, source: RedisError) -> ConnectError {
+        let (server, user) = (server.to_owned(), user.to_owned());
+        match Trouble::of(&source) {
+            Trouble::NoPassword => ConnectError::NoPassword { server },
+            Trouble::WrongPassword => ConnectError::WrongPassword { server, user, source },
+            Trouble::NotPermitted => ConnectError::NotPermitted { server, user, source },
+            Trouble::Demoted => ConnectError::Replica { server, primary: None },
+            Trouble::Loading => ConnectError::Loading { server },
+            Trouble::Connection => ConnectError::Unreachable { server, source },
+            Trouble::NotNow | Trouble::Script => ConnectError::Refused { server, source },
+        }
+    }
+}
+
+/// Why a call on a connection was not answered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallError {
+    /// There is no connection.
+    #[error("there is no connection to the server")]
+    Down(#[source] Arc<ConnectError>),
+    /// No connection could be made in time.
+    #[error("no connection to {server} was made within {limit_ms} ms")]
+    NoConnection { server: String, limit_ms: u128 },
+    /// The server did not answer in time.
+    #[error("{server} did not answer within {limit_ms} ms; the connection is given up and made anew")]
+    Silent { server: String, limit_ms: u128 },
+    /// Reading took too long.
+    #[error("{server} was not done with all of it within {limit_ms} ms; ask for less")]
+    Unread { server: String, limit_ms: u128 },
+    /// The connection ended before the answer, or the server refused.
+    #[error("{server} did not do it")]
+    Redis {
+        server: String,
+        #[source]
+        source: RedisError,
+    },
+    /// Too few replicas have the change.
+    #[error("{server} did it, and {acknowledged} of the {wanted} replicas that ?wait asks for have said that they know")]
+    TooFewReplicas { server: String, acknowledged: i64, wanted: u32 },
+}
+
+impl CallError {
+    pub(super) fn not_sent(self, doing: &'static str) -> StoreError {
+        StoreError::NotSent { doing, source: Box::new(self) }
+    }
+
+    pub(super) fn unknown(self, doing: &'static str) -> StoreError {
+        StoreError::Unknown { doing, source: Box::new(self) }
+    }
+}
+
+/// The same error for another item of a batch.
+pub(super) fn another(error: &Arc<StoreError>) -> StoreError {
+    let source = Box::new(Shared(error.clone()));
+    match **error {
+        StoreError::NotSent { doing, .. } => StoreError::NotSent { doing, source },
+        StoreError::Unknown { doing, .. } => StoreError::Unknown { doing, source },
+        StoreError::Rejected { doing, .. } => StoreError::Rejected { doing, source },
+    }
+}
+
+/// The cause of an error that several items have.
+#[derive(Debug)]
+struct Shared(Arc<StoreError>);
+
+impl Shared {
+    fn cause(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        let (StoreError::NotSent { source, .. }
+        | StoreError::Unknown { source, .. }
+        | StoreError::Rejected { source, .. }) = &*self.0;
+        &**source
+    }
+}
+
+impl std::fmt::Display for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.cause())
+    }
+}
+
+impl std::error::Error for Shared {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause().source()
+    }
+}
+
+/// What an error of the crate says about what has happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The connection broke: what was sent may have been done.
+    Connection,
+    /// The server follows another one now, or does not know what it knows. Nothing was done; another may help.
+    Demoted,
+    /// The server is starting. Nothing was done.
+    Loading,
+    /// The server can do nothing at the moment: out of memory, no disk, busy, too few replicas. Nothing was done.
+    NotNow,
+    /// The server wants a password.
+    NoPassword,
+    /// The server does not take this password.
+    WrongPassword,
+    /// The user may not do this.
+    NotPermitted,
+    /// The script or what it found is wrong.
+    Script,
+}
+
+impl Trouble {
+    pub(super) fn of(error: &RedisError) -> Trouble {
+        use ServerErrorKind as S;
+        match error.kind() {
+            ErrorKind::Server(S::ReadOnly | S::MasterDown | S::ClusterDown | S::Moved | S::Ask) => Trouble::Demoted,
+            ErrorKind::Server(S::BusyLoading) => Trouble::Loading,
+            ErrorKind::Server(S::NoScript | S::TryAgain) => Trouble::NotNow,
+            ErrorKind::Server(S::NoPerm) => Trouble::NotPermitted,
+            ErrorKind::AuthenticationFailed => by_code("WRONGPASS", error.detail().unwrap_or_default()),
+            ErrorKind::Client | ErrorKind::InvalidClientConfig | ErrorKind::ClusterConnectionNotFound => Trouble::NotNow,
+            ErrorKind::Server(_) | ErrorKind::Extension => {
+                by_code(error.code().unwrap_or_default(), error.detail().unwrap_or_default())
+            }
+            ErrorKind::UnexpectedReturnType | ErrorKind::RESP3NotSupported => Trouble::Script,
+            _ => Trouble::Connection,
+        }
+    }
+
+    /// Whether the effect may have happened.
+    pub(super) fn may_have_happened(self) -> bool {
+        self == Trouble::Connection
+    }
+
+    /// Whether sending the same again may help, once something else has changed.
+    pub(super) fn passes(self) -> bool {
+        !matches!(self, Trouble::Script | Trouble::NotPermitted)
+    }
+
+    /// Whether the connection is of no further use.
+    pub(super) fn needs_another_connection(self) -> bool {
+        matches!(self, Trouble::Connection | Trouble::Demoted | Trouble::Loading)
+            || matches!(self, Trouble::NoPassword | Trouble::WrongPassword)
+    }
+}
+
+/// What the server's word for an error means. Before version 7 an error inside a script comes as ERR, and the word
+/// stands in the text.
+fn by_code(code: &str, detail: &str) -> Trouble {
+    match code {
+        "OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" => Trouble::NotNow,
+        "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" => Trouble::Demoted,
+        "LOADING" => Trouble::Loading,
+        "NOAUTH" => Trouble::NoPassword,
+        "WRONGPASS" if detail.contains("NOAUTH") => Trouble::NoPassword,
+        "WRONGPASS" => Trouble::WrongPassword,
+        "NOPERM" => Trouble::NotPermitted,
+        "ERR" if detail.contains("running script") => {
+            let word = detail.rsplit(": -").next().and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+            if word == "ERR" { Trouble::Script } else { by_code(word, "") }
+        }
+        _ => Trouble::Script,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trouble(line: &str) -> Trouble {
+        let value = redis::parse_redis_value(line.as_bytes()).expect("an answer");
+        Trouble::of(&value.extract_error().expect_err("an error"))
+    }
+
+    #[test]
+    fn a_refusal_of_the_server_says_that_nothing_was_done() {
+        for line in [
+            "-OOM command not allowed when used memory > 'maxmemory'. script: 1, on @user_script:1.\r\n",
+            "-ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -OOM command not allowed\r\n",
+            "-MISCONF Redis is configured to save RDB snapshots, but\r\n",
+            "-NOREPLICAS Not enough good replicas to write.\r\n",
+            "-BUSY Redis is busy running a script.\r\n",
+            "-NOSCRIPT No matching script.\r\n",
+        ] {
+            assert_eq!(trouble(line), Trouble::NotNow, "{line}");
+        }
+        assert_eq!(trouble("-LOADING Redis is loading the dataset in memory\r\n"), Trouble::Loading);
+        for line in [
+            "-READONLY You can't write against a read only replica.\r\n",
+            "-ERR Error running script (call to f_1): @user_script:9: @user_script: 9: -READONLY You can't write\r\n",
+            "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n",
+        ] {
+            assert_eq!(trouble(line), Trouble::Demoted, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_fails_is_not_sent_again() {
+        for line in [
+            "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+            "-ERR Error running script (call to f_1): @user_script:9: attempt to index a nil value\r\n",
+            "-ERR unknown command 'EVALSHA'\r\n",
+        ] {
+            assert_eq!(trouble(line), Trouble::Script, "{line}");
+            assert!(!trouble(line).passes());
+        }
+        assert_eq!(trouble("-NOAUTH Authentication required.\r\n"), Trouble::NoPassword);
+        assert_eq!(trouble("-NOPERM this user has no permissions\r\n"), Trouble::NotPermitted);
+    }
+}

@@ -1,0 +1,46 @@
+-- history: the runs of one job, newest first, in pages.
+--
+-- Keys: see lib/job.lua.
+-- Arguments: 1 job  2 status (empty: any)  3 due at or after, ms (empty: any)  4 where in the final runs this page
+--   begins; the first one has the unfinished runs too  5 final runs to look at
+-- Answers: now; the runs as lib/view.lua shows them, the unfinished ones in no order; where the next page begins
+--   (nothing: there is none)
+
+local name, status, since = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local from, size = tonumber(ARGV[4]), tonumber(ARGV[5])
+local now = clock()
+local runs, job = {}, nil
+
+local function asked(run, its)
+  return (status == '' or status == its) and (not since or run[DUE] >= since)
+end
+
+if from == 0 then
+  job = load(name)
+  for id, run in pairs(job.runs) do
+    if asked(run, 'running') then
+      runs[#runs + 1] = view(job, id, run, 'running')
+    end
+  end
+  local pending = pending_of(name)
+  for i = 1, #pending, 2 do
+    local run = new_run(tonumber(pending[i + 1]))
+    if asked(run, 'pending') then
+      runs[#runs + 1] = view(job, pending[i], run, 'pending')
+    end
+  end
+else
+  job = job_of(name)
+end
+if status == 'running' or status == 'pending' then
+  return { now, runs, false }
+end
+local oldest = since and string.format('%.0f', -since) or '+inf'
+local ids = redis.call('ZRANGEBYSCORE', key_of('due', name), '-inf', oldest, 'LIMIT', from, size)
+for _, id in ipairs(ids) do
+  local run = final_run(job, id)
+  if asked(run, run[STATUS]) then
+    runs[#runs + 1] = view(job, id, run, run[STATUS])
+  end
+end
+return { now, runs, #ids == size and from + size }

@@ -1,0 +1,252 @@
+//! A connection that comes back.
+//!
+//! A keeper, a task of each link, makes the connection and makes it anew when it is lost. Calls take what is there; while
+//! there is none and the last try has failed they fail at once. A call that gets no answer in time gives the connection
+//! up, for the ones after it; those that are under way on it still get their answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster_async::ClusterConnection;
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::call::Call;
+use super::error::{CallError, ConnectError, Trouble};
+use super::server::Server;
+use crate::error::StoreError;
+use crate::view::CALL_LIMIT;
+
+/// How long making a connection may take.
+pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long the keeper rests after a failure: at first, and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// How long the keeper rests when the server has said that the user may not do this.
+const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long WAIT may wait for replicas, within the call's limit.
+const WAIT_LIMIT_MS: u64 = 1_000;
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Calls.
+    Calls,
+    /// Hearing what other hosts say on the channel.
+    Listening,
+}
+
+/// A connection that comes back.
+pub(super) struct Link {
+    server: Arc<Server>,
+    state: watch::Receiver<State>,
+    lost: watch::Sender<u64>,
+    keeper: JoinHandle<()>,
+}
+
+/// What calls find.
+#[derive(Clone)]
+enum State {
+    /// The keeper is making a connection, for the first time or after a loss.
+    Connecting,
+    /// There is one.
+    Up(Line),
+    /// The last try has failed.
+    Down(Arc<ConnectError>),
+}
+
+/// One connection, as long as it lasts.
+#[derive(Clone)]
+pub(super) struct Line {
+    number: u64,
+    connection: Connection,
+}
+
+/// To one server, or to all of a cluster.
+#[derive(Clone)]
+pub(super) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Link {
+    /// Starts the keeper.
+    pub(super) fn new(server: Arc<Server>, purpose: Purpose) -> Link {
+        let (set, state) = watch::channel(State::Connecting);
+        let lost = watch::Sender::new(0);
+        let keeper = tokio::spawn(keep(server.clone(), purpose, set, lost.clone()));
+        Link { server, state, lost, keeper }
+    }
+
+    /// Waits until a connection was made, or one could not be.
+    pub(super) async fn settled(&self) {
+        // An error is told by the calls.
+        let _ = self.line().await;
+    }
+
+    /// Asks, within the limit of a call.
+    pub(super) async fn call(&self, doing: &'static str, call: &Call) -> Result<Value, StoreError> {
+        self.bounded(doing, call, 0).await
+    }
+
+    /// The same for a change, which must reach replicas where the URL asks for that.
+    pub(super) async fn change(&self, doing: &'static str, call: &Call) -> Result<Value, StoreError> {
+        self.bounded(doing, call, self.server.config.wait).await
+    }
+
+    async fn bounded(&self, doing: &'static str, call: &Call, replicas: u32) -> Result<Value, StoreError> {
+        let (server, limit_ms) = (self.server.config.server.clone(), CALL_LIMIT.as_millis());
+        let mut sent_on = None;
+        let work = async {
+            let mut line = self.line().await.map_err(|error| CallError::Down(error).not_sent(doing))?;
+            sent_on = Some(line.number);
+            let answer = line.connection.run(call).await.map_err(|error| self.failed(doing, line.number, error))?;
+            self.replicated(doing, &mut line, replicas).await?;
+            Ok(answer)
+        };
+        match timeout(CALL_LIMIT, work).await {
+            Ok(answer) => answer,
+            Err(_) => match sent_on {
+                None => Err(CallError::NoConnection { server, limit_ms }.not_sent(doing)),
+                Some(number) => {
+                    self.give_up(number);
+                    Err(CallError::Silent { server, limit_ms }.unknown(doing))
+                }
+            },
+        }
+    }
+
+    /// The connection, once there is one.
+    async fn line(&self) -> Result<Line, Arc<ConnectError>> {
+        let mut state = self.state.clone();
+        loop {
+            match &*state.borrow_and_update() {
+                // One that was given up a moment ago is not used again, though the keeper has not seen it yet.
+                State::Up(line) if line.number > *self.lost.borrow() => return Ok(line.clone()),
+                State::Up(_) => {}
+                State::Down(error) => return Err(error.clone()),
+                State::Connecting => {}
+            }
+            // The keeper ends with the link, so it is there while somebody waits.
+            if state.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until enough replicas know what was done on this connection.
+    async fn replicated(&self, doing: &'static str, line: &mut Line, wanted: u32) -> Result<(), StoreError> {
+        if wanted == 0 {
+            return Ok(());
+        }
+        let wait = Call::plain("WAIT").arg(wanted).arg(WAIT_LIMIT_MS);
+        let server = self.server.config.server.clone();
+        // Whatever goes wrong from here on: the change has been made.
+        let known = line.connection.run(&wait).await.map_err(|source| {
+            self.give_up(line.number);
+            CallError::Redis { server: server.clone(), source }.unknown(doing)
+        })?;
+        match known {
+            Value::Int(acknowledged) if acknowledged >= i64::from(wanted) => Ok(()),
+            Value::Int(acknowledged) => Err(CallError::TooFewReplicas { server, acknowledged, wanted }.unknown(doing)),
+            _ => Err(CallError::TooFewReplicas { server, acknowledged: 0, wanted }.unknown(doing)),
+        }
+    }
+
+    /// What an error says about the effect, and about the connection.
+    fn failed(&self, doing: &'static str, number: u64, source: RedisError) -> StoreError {
+        let trouble = Trouble::of(&source);
+        if trouble.needs_another_connection() {
+            self.give_up(number);
+        }
+        let error = CallError::Redis { server: self.server.config.server.clone(), source };
+        if trouble.may_have_happened() {
+            error.unknown(doing)
+        } else if trouble.passes() {
+            error.not_sent(doing)
+        } else {
+            StoreError::Rejected { doing, source: Box::new(error) }
+        }
+    }
+
+    /// Lets the keeper make a new connection instead of this one. A cluster's connections are looked after by the crate.
+    fn give_up(&self, number: u64) {
+        if !self.server.facts.cluster {
+            lose(&self.lost, number);
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+fn lose(lost: &watch::Sender<u64>, number: u64) {
+    lost.send_if_modified(|newest| {
+        let news = number > *newest;
+        *newest = number.max(*newest);
+        news
+    });
+}
+
+/// Makes connections, one after the other, as long as the link lives.
+async fn keep(server: Arc<Server>, purpose: Purpose, state: watch::Sender<State>, lost: watch::Sender<u64>) {
+    let mut pause = PAUSE.0;
+    for number in 1.. {
+        let told = lost.clone();
+        match server.connect(purpose, move || lose(&told, number)).await {
+            Ok(connection) => {
+                tracing::debug!(server = %server.config.server, ?purpose, number, "connected");
+                pause = PAUSE.0;
+                state.send_replace(State::Up(Line { number, connection }));
+                // The sender is ours, so this ends only when the connection is lost.
+                let _ = lost.subscribe().wait_for(|newest| *newest >= number).await;
+                tracing::debug!(server = %server.config.server, ?purpose, number, "connection lost");
+                state.send_replace(State::Connecting);
+            }
+            Err(error) => {
+                let forbidden = matches!(error, ConnectError::NotPermitted { .. });
+                if matches!(*state.borrow(), State::Connecting) {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(server = %server.config.server, ?purpose, error, "no connection to the store");
+                }
+                state.send_replace(State::Down(Arc::new(error)));
+                sleep(if forbidden { FORBIDDEN_PAUSE } else { pause }).await;
+                pause = (pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Asks. A script that the server has lost is sent in full; it has not run, so this is no second effect.
+    pub(super) async fn run(&mut self, call: &Call) -> RedisResult<Value> {
+        match self.send(call.cmd()).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => match call.in_full() {
+                Some(full) => self.send(&full).await,
+                None => Err(error),
+            },
+            answer => answer,
+        }
+    }
+
+    async fn send(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        let answer = match self {
+            Connection::Single(connection) => connection.req_packed_command(cmd).await,
+            Connection::Cluster(connection) => connection.req_packed_command(cmd).await,
+        };
+        answer.and_then(Value::extract_error)
+    }
+}
+
+/// How connections to one server are made: the limits are ours, the crate's own are shorter than a call may take.
+pub(super) fn settings() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None)
+}

@@ -1,0 +1,321 @@
+//! Looking at runs and jobs. Nothing here decides or changes anything.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use leasehold_lease::id::{JobKey, RunKey, TenantName};
+use leasehold_lease::run::Status;
+use leasehold_lease::time::Millis;
+use redis::Value;
+use tokio::time::timeout;
+
+use super::RedisStore;
+use super::batch::{Piece, pieces, side_by_side};
+use super::call::{Call, instant};
+use super::decode::{Fields, unreadable};
+use super::error::CallError;
+use super::keys::run_name;
+use super::record::{maybe_millis, maybe_slot, millis, open_runs, standing, view};
+use super::verbs::maybe_hold;
+use super::writing::{count, texts};
+use crate::error::StoreError;
+use crate::view::{CALL_LIMIT, Checked, HistoryQuery, JobView, RunStanding, RunView};
+use crate::wire::WireError;
+
+/// Runs that one script checks.
+const CHECKS: usize = 200;
+
+/// Jobs that one script shows.
+const JOBS: usize = 50;
+
+/// Final runs that one script shows.
+const RUNS: usize = 100;
+
+/// Scripts that are sent side by side.
+const WAVE: usize = 32;
+
+impl RedisStore {
+    pub(super) async fn read_unfinished(
+        &self,
+        tenants: &[TenantName],
+        after: Option<&RunKey>,
+        limit: usize,
+    ) -> Result<Checked<Vec<RunStanding>>, StoreError> {
+        const DOING: &str = "reading unfinished runs";
+        let wanted: BTreeSet<&TenantName> = tenants.iter().collect();
+        let wanted = wanted.into_iter().filter(|tenant| after.is_none_or(|after| **tenant >= after.job.tenant));
+        let work = async {
+            let mut found = Checked { now: self.read_now().await?, answer: Vec::new() };
+            for tenant in wanted {
+                let begin = after.filter(|after| after.job.tenant == *tenant);
+                let mut from = begin.map_or_else(|| "-".to_owned(), |after| ["[", after.job.name.as_str()].concat());
+                while found.answer.len() < limit {
+                    let enough = limit - found.answer.len();
+                    let page = self.page_of_unfinished(tenant, &from, enough).await?;
+                    found.now = page.now;
+                    // The job that `after` lies in is answered whole.
+                    let behind = |run: &RunStanding| after.is_none_or(|after| run.key > *after);
+                    found.answer.extend(page.runs.into_iter().filter(behind).take(enough));
+                    match page.last {
+                        Some(last) => from = ["(", &last].concat(),
+                        None => break,
+                    }
+                }
+            }
+            Ok(found)
+        };
+        self.within_limit(DOING, work).await
+    }
+
+    async fn page_of_unfinished(&self, tenant: &TenantName, from: &str, enough: usize) -> Result<Page, StoreError> {
+        const DOING: &str = "reading unfinished runs";
+        let call = Call::script(&self.server.scripts.unfinished, &self.server.keys.tenant(tenant))
+            .arg(from)
+            .arg(count(enough));
+        let answer = self.calls.call(DOING, &call).await?;
+        let read = || {
+            let mut fields = Fields::of("the unfinished runs", answer)?;
+            let (now, mut runs) = (millis(&mut fields)?, Vec::new());
+            for value in fields.list("the unfinished runs")?.rest() {
+                let mut fields = Fields::of("a job's unfinished runs", value)?;
+                let job = job_key(tenant, &fields.text()?)?;
+                runs.extend(open_runs(&job, &mut fields)?);
+            }
+            Ok(Page { now, runs, last: fields.maybe_text()? })
+        };
+        read().map_err(unreadable(DOING))
+    }
+
+    pub(super) async fn read_standings(&self, runs: &[RunKey]) -> Result<Checked<Vec<RunStanding>>, StoreError> {
+        const DOING: &str = "checking runs";
+        let pieces = pieces(runs.iter().map(|run| &run.job.tenant), CHECKS);
+        if pieces.is_empty() {
+            return Ok(Checked { now: self.read_now().await?, answer: Vec::new() });
+        }
+        let call_of = |piece: &Piece| {
+            let mut call = Call::script(&self.server.scripts.check, &self.server.keys.tenant(&piece.tenant));
+            for run in piece.items.iter().map(|item| &runs[*item]) {
+                call = call.arg(run.job.name.as_str()).arg(run_name(&run.run));
+            }
+            call
+        };
+        let answers = side_by_side(&self.calls, DOING, pieces.iter().map(call_of).collect()).await;
+        let unknown = |key: &RunKey| RunStanding {
+            key: key.clone(),
+            standing: None,
+            newest_started: None,
+            newest_skipped: None,
+        };
+        let mut found = Checked { now: Millis(0), answer: runs.iter().map(unknown).collect::<Vec<_>>() };
+        for (piece, answer) in pieces.iter().zip(answers) {
+            found.now = standings(answer?, piece, &mut found.answer).map_err(unreadable(DOING))?;
+        }
+        Ok(found)
+    }
+
+    pub(super) async fn read_run(&self, run: &RunKey) -> Result<Checked<Option<RunView>>, StoreError> {
+        const DOING: &str = "reading a run";
+        let call = self.about_run(&self.server.scripts.show, &run.job, &run.run);
+        let answer = self.calls.call(DOING, &call).await?;
+        let read = || {
+            let mut fields = Fields::of("an answer", answer)?;
+            let now = millis(&mut fields)?;
+            let answer = match fields.next() {
+                Value::Nil => None,
+                value => Some(view(&run.job, value)?),
+            };
+            Ok(Checked { now, answer })
+        };
+        read().map_err(unreadable(DOING))
+    }
+
+    pub(super) async fn read_jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
+        const DOING: &str = "reading the jobs";
+        let work = async {
+            let mut found = Checked { now: self.read_now().await?, answer: Vec::new() };
+            let jobs = self.all_jobs().await?;
+            let pieces = pieces(jobs.iter().map(|job| &job.tenant), JOBS);
+            for wave in pieces.chunks(WAVE) {
+                let call_of = |piece: &Piece| {
+                    let call = Call::script(&self.server.scripts.jobs, &self.server.keys.tenant(&piece.tenant));
+                    piece.items.iter().fold(call, |call, item| call.arg(jobs[*item].name.as_str()))
+                };
+                let answers = side_by_side(&self.calls, DOING, wave.iter().map(call_of).collect()).await;
+                for (piece, answer) in wave.iter().zip(answers) {
+                    let (now, views) = job_views(&piece.tenant, answer?).map_err(unreadable(DOING))?;
+                    found.now = now;
+                    found.answer.extend(views);
+                }
+            }
+            found.answer.sort_by(|a, b| a.key.cmp(&b.key));
+            Ok(found)
+        };
+        self.within_limit(DOING, work).await
+    }
+
+    /// Every job of every tenant, in order.
+    async fn all_jobs(&self) -> Result<Vec<JobKey>, StoreError> {
+        const DOING: &str = "listing the jobs";
+        let members = self.calls.call(DOING, &Call::plain("SMEMBERS").arg(self.server.keys.tenants())).await?;
+        let tenants = texts("the tenants", members).map_err(unreadable(DOING))?;
+        let names_of = |tenant: &TenantName| {
+            Call::plain("ZRANGE").arg(self.server.keys.tenant(tenant) + "jobs").arg(0).arg(-1)
+        };
+        let mut jobs = Vec::new();
+        let tenant_of = |name: &String| name.parse().map_err(|error| WireError::new("a tenant", error));
+        let tenants = tenants.iter().map(tenant_of).collect::<Result<Vec<TenantName>, _>>().map_err(unreadable(DOING))?;
+        for wave in tenants.chunks(WAVE) {
+            let answers = side_by_side(&self.calls, DOING, wave.iter().map(names_of).collect()).await;
+            for (tenant, answer) in wave.iter().zip(answers) {
+                for name in texts("the jobs", answer?).map_err(unreadable(DOING))? {
+                    jobs.push(job_key(tenant, &name).map_err(unreadable(DOING))?);
+                }
+            }
+        }
+        jobs.sort();
+        Ok(jobs)
+    }
+
+    pub(super) async fn read_history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError> {
+        const DOING: &str = "reading the history";
+        let work = async {
+            let mut found = Checked { now: self.read_now().await?, answer: Vec::new() };
+            if query.limit == 0 {
+                return Ok(found);
+            }
+            let jobs = match &query.job {
+                Some(job) => vec![job.clone()],
+                None => self.all_jobs().await?,
+            };
+            let mut since = query.since;
+            for wave in jobs.chunks(WAVE) {
+                self.history_of(wave, query, since, &mut found).await?;
+                found.answer.sort_by_cached_key(|view| (Reverse(view.run.due), view.key.clone()));
+                found.answer.truncate(query.limit);
+                // What is older than all that was found is not asked for any more.
+                if found.answer.len() == query.limit {
+                    since = found.answer.last().map(|view| view.run.due).max(since);
+                }
+            }
+            Ok(found)
+        };
+        self.within_limit(DOING, work).await
+    }
+
+    /// Adds what a few jobs have, each page by page until there are enough of it.
+    async fn history_of(
+        &self,
+        jobs: &[JobKey],
+        query: &HistoryQuery,
+        since: Option<Millis>,
+        found: &mut Checked<Vec<RunView>>,
+    ) -> Result<(), StoreError> {
+        const DOING: &str = "reading the history";
+        let status = query.status.map_or("", Status::word);
+        let since = since.map_or_else(String::new, |since| instant(since.0).to_string());
+        let size = query.limit.min(RUNS);
+        // For each job where its next page begins, and how many of its runs were found.
+        let mut open: Vec<(&JobKey, u64, usize)> = jobs.iter().map(|job| (job, 0, 0)).collect();
+        while !open.is_empty() {
+            let call_of = |(job, from, _): &(&JobKey, u64, usize)| {
+                let call = self.about_job(&self.server.scripts.history, job);
+                call.arg(status).arg(&since).arg(*from).arg(size)
+            };
+            let answers = side_by_side(&self.calls, DOING, open.iter().map(call_of).collect()).await;
+            let mut rest = Vec::new();
+            for ((job, _, many), answer) in open.into_iter().zip(answers) {
+                let (now, views, next) = history_page(job, answer?).map_err(unreadable(DOING))?;
+                let many = many + views.len();
+                found.now = now;
+                found.answer.extend(views);
+                rest.extend(next.filter(|_| many < query.limit).map(|next| (job, next, many)));
+            }
+            open = rest;
+        }
+        Ok(())
+    }
+
+    /// Bounds what takes several calls as one call is bounded. Nothing was changed by it.
+    async fn within_limit<A>(
+        &self,
+        doing: &'static str,
+        work: impl Future<Output = Result<A, StoreError>>,
+    ) -> Result<A, StoreError> {
+        let (server, limit_ms) = (self.server.config.server.clone(), CALL_LIMIT.as_millis());
+        let silent = || CallError::Unread { server, limit_ms }.not_sent(doing);
+        timeout(CALL_LIMIT, work).await.unwrap_or_else(|_| Err(silent()))
+    }
+}
+
+/// A part of the unfinished runs of a tenant.
+struct Page {
+    now: Millis,
+    runs: Vec<RunStanding>,
+    /// The last job looked at, if there may be more behind it.
+    last: Option<String>,
+}
+
+fn job_key(tenant: &TenantName, name: &str) -> Result<JobKey, WireError> {
+    let name = name.parse().map_err(|error| WireError::new("a job's name", error))?;
+    Ok(JobKey { tenant: tenant.clone(), name })
+}
+
+/// Puts the answers to a piece in the places of its items.
+fn standings(answer: Value, piece: &Piece, found: &mut [RunStanding]) -> Result<Millis, WireError> {
+    let mut fields = Fields::of("an answer", answer)?;
+    let now = millis(&mut fields)?;
+    let values = fields.list("the answers")?.rest();
+    if values.len() != piece.items.len() {
+        return Err(WireError::new("the answers", "some are missing"));
+    }
+    for (item, value) in piece.items.iter().zip(values) {
+        let mut fields = Fields::of("an answer", value)?;
+        let place = &mut found[*item];
+        (place.newest_started, place.newest_skipped) = (maybe_slot(&mut fields)?, maybe_slot(&mut fields)?);
+        place.standing = fields.maybe_list("a run")?.map(|mut fields| standing(&mut fields)).transpose()?;
+    }
+    Ok(now)
+}
+
+fn job_views(tenant: &TenantName, answer: Value) -> Result<(Millis, Vec<JobView>), WireError> {
+    let mut fields = Fields::of("an answer", answer)?;
+    let (now, mut views) = (millis(&mut fields)?, Vec::new());
+    for value in fields.list("the jobs")?.rest() {
+        let mut fields = Fields::of("a job", value)?;
+        let key = job_key(tenant, &fields.text()?)?;
+        let revision = fields.number()?;
+        let (newest_started, newest_skipped) = (maybe_slot(&mut fields)?, maybe_slot(&mut fields)?);
+        let (since, fingerprint, last_offered) = match fields.maybe_list("a job's offer")? {
+            Some(mut offer) => (maybe_millis(&mut offer)?, offer.text()?, maybe_millis(&mut offer)?),
+            None => (None, String::new(), None),
+        };
+        let hold = maybe_hold(&mut fields)?;
+        let (stored, unfinished) = (fields.number()?, fields.number()?);
+        let last = match fields.next() {
+            Value::Nil => None,
+            value => Some(view(&key, value)?),
+        };
+        views.push(JobView {
+            key,
+            revision,
+            newest_started,
+            newest_skipped,
+            since,
+            fingerprint,
+            last_offered,
+            hold,
+            stored,
+            unfinished,
+            last,
+        });
+    }
+    Ok((now, views))
+}
+
+/// Runs of a job, and where its next page begins.
+fn history_page(job: &JobKey, answer: Value) -> Result<(Millis, Vec<RunView>, Option<u64>), WireError> {
+    let mut fields = Fields::of("an answer", answer)?;
+    let now = millis(&mut fields)?;
+    let views = fields.list("the runs")?.rest().map(|value| view(job, value)).collect::<Result<_, _>>()?;
+    Ok((now, views, fields.maybe_number()?))
+}

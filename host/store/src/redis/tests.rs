@@ -1,0 +1,10 @@
+//! The suite that every driver passes, on a clock that the test sets and on the server's own; and this driver's traps.
+
+mod clusters;
+mod conforms;
+mod demotions;
+mod outages;
+mod records;
+mod speed;
+mod starts;
+mod support;

@@ -1,0 +1,133 @@
+//! Redis Cluster: three masters, tenants spread over them.
+
+use std::sync::Arc;
+
+use leasehold_lease::id::{JobKey, TenantName};
+use leasehold_lease::op::{Announce, Heartbeat, HeartbeatAnswer};
+use leasehold_test_servers::{RedisCluster, RedisKind, or_skip};
+
+use super::support::{beat, finish, job, namespace, run, store, told, until_answered, win};
+use crate::conformance::{self, Bench, TestClock};
+use crate::redis::{ConnectError, RedisStore};
+use crate::store::LeaseStore;
+
+/// Runs cases of the suite, each in a namespace of its own.
+macro_rules! cases {
+    ($url:expr; $($case:ident)*) => {
+        $(
+            let store = RedisStore::connect($url, &namespace()).await.expect("a store");
+            conformance::$case(&Bench::new(Arc::new(store), TestClock::Real, ())).await;
+        )*
+    };
+}
+
+/// The suite passes, each verb at least once; each case lies in other slots.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_passes_the_suite() {
+    let Some(cluster) = or_skip(RedisCluster::start(RedisKind::Redis).await) else { return };
+    let url = &cluster.urls()[0];
+    cases! { url;
+        a_store_keeps_its_identity
+        a_slot_is_won_once
+        an_expired_run_is_taken_over
+        a_hand_over_does_not_count
+        runs_do_not_overlap_under_skip
+        an_on_demand_run_is_stored_before_it_starts
+        heartbeats_of_many_jobs_are_answered_in_order
+        a_finish_is_final
+        an_unknown_run_is_refused_and_nothing_is_created
+        log_lines_are_kept_once_and_in_order
+        a_checkpoint_passes_to_the_next_attempt_and_goes_with_the_end
+        values_are_kept_byte_for_byte
+        keys_are_listed_by_prefix_in_order
+        tenants_have_their_own_values
+        a_tenants_quota_holds_over_all_its_jobs
+        a_cancelled_run_ends_or_its_runner_is_told
+        a_held_job_skips_its_slots
+        answers_are_kept_for_who_asks_why
+        hosts_see_each_other
+        a_release_and_a_trigger_wake_those_who_listen
+        an_announcement_tells_where_catching_up_begins
+        unfinished_runs_are_listed_in_pages
+        checked_runs_stand_in_the_order_asked
+        history_is_newest_first_and_filtered
+        jobs_are_listed_with_their_newest_run
+        one_of_many_claimers_wins
+    }
+}
+
+fn tenants() -> Vec<TenantName> {
+    (0..30).map(|n| format!("tenant-{n}").parse().expect("a name")).collect()
+}
+
+/// Tenants lie on all masters, and one call asks them all. A script cache that one of them has lost is healed there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_lie_on_all_masters() {
+    let Some(cluster) = or_skip(RedisCluster::start(RedisKind::Redis).await) else { return };
+    let urls = cluster.urls();
+    let store = store(&urls[1]).await;
+    let now = store.now().await.expect("the time");
+    let jobs: Vec<JobKey> = tenants().iter().map(|tenant| job(&format!("{tenant}/nightly"))).collect();
+    let mut beats = Vec::new();
+    for job in &jobs {
+        let won = win(&*store, job, now).await;
+        beats.push((job.clone(), Heartbeat { run: won.run, token: won.token, progress: None }));
+    }
+    for url in &urls {
+        let keys: u64 = run(url, &["DBSIZE"]).await;
+        assert!(keys > 2, "tenants lie on {url}");
+        let _: () = run(url, &["SCRIPT", "FLUSH"]).await;
+    }
+    let answers = store.heartbeats(&beats).await.expect("answers");
+    for answer in answers {
+        assert!(matches!(answer.expect("an answer").answer, HeartbeatAnswer::Renewed { .. }));
+    }
+    let offers: Vec<_> = jobs.iter().map(|job| (job.clone(), Announce { fingerprint: "x".into() })).collect();
+    assert!(store.announce(&offers).await.expect("answers").iter().all(Result::is_ok));
+    let unfinished = store.unfinished(&tenants(), None, 1_000).await.expect("runs").answer;
+    let mut expected = jobs.clone();
+    expected.sort();
+    assert_eq!(unfinished.into_iter().map(|run| run.key.job).collect::<Vec<_>>(), expected);
+    assert_eq!(store.jobs().await.expect("jobs").answer.len(), jobs.len());
+}
+
+/// A master that is killed costs its tenants; the others go on, and so do they when it is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_comes_back_is_used_again() {
+    let Some(mut cluster) = or_skip(RedisCluster::start(RedisKind::Redis).await) else { return };
+    // By default a cluster with a hole serves nothing.
+    for url in cluster.urls() {
+        let _: () = run(&url, &["CONFIG", "SET", "cluster-require-full-coverage", "no"]).await;
+    }
+    let store = store(&cluster.urls()[0]).await;
+    let now = store.now().await.expect("the time");
+    let jobs: Vec<JobKey> = tenants().iter().map(|tenant| job(&format!("{tenant}/nightly"))).collect();
+    let mut won = Vec::new();
+    for job in &jobs {
+        won.push(win(&*store, job, now).await);
+    }
+    cluster.nodes()[2].kill().await.expect("killed");
+    let (mut renewed, mut failed) = (0, 0);
+    for (job, won) in jobs.iter().zip(&won) {
+        match beat(&*store, job, won).await {
+            Ok(HeartbeatAnswer::Renewed { .. }) => renewed += 1,
+            Ok(HeartbeatAnswer::Refused) => panic!("nobody has refused"),
+            Err(_) => failed += 1,
+        }
+    }
+    assert!(renewed > 0 && failed > 0, "{renewed} renewed, {failed} failed");
+    cluster.nodes()[2].restart().await.expect("restarted");
+    for (job, won) in jobs.iter().zip(&won) {
+        // It keeps nothing, so its runs are unknown, and refused.
+        until_answered(|| beat(&*store, job, won)).await;
+        until_answered(|| finish(&*store, job, won)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_replicas_is_refused_in_a_cluster() {
+    let Some(cluster) = or_skip(RedisCluster::start(RedisKind::Redis).await) else { return };
+    let url = format!("{}?wait=1", cluster.urls()[0]);
+    let error = RedisStore::connect(&url, "prod").await.err().expect("it is refused");
+    assert!(matches!(error, ConnectError::WaitInCluster { .. }), "{}", told(&error));
+}

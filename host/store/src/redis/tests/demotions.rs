@@ -1,0 +1,124 @@
+//! Replicas: demotion, promotion, failover, and waiting for them.
+
+use leasehold_lease::op::{Accepted, ClaimAnswer, HeartbeatAnswer};
+use leasehold_test_servers::Redis;
+
+use super::support::{beat, claim, finish, job, namespace, own_server, run, slot, store, told, until_answered, win};
+use crate::error::StoreError;
+use crate::redis::{ConnectError, RedisStore, Warning};
+use crate::store::LeaseStore;
+
+/// Makes one server follow the other, and waits until it does.
+async fn follow(replica: &Redis, primary: &Redis) {
+    let _: () = run(&replica.url(), &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).await;
+    linked(replica, primary).await;
+}
+
+async fn linked(replica: &Redis, primary: &Redis) {
+    loop {
+        let info: redis::InfoDict = run(&replica.url(), &["INFO", "replication"]).await;
+        let port = info.get::<String>("master_port");
+        if info.get::<String>("master_link_status").as_deref() == Some("up")
+            && port == Some(primary.port().to_string())
+        {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+async fn promote(replica: &Redis) {
+    let _: () = run(&replica.url(), &["REPLICAOF", "NO", "ONE"]).await;
+}
+
+/// A server that follows another one now answers nothing any more, refusals included: what it knows may be old. When it
+/// leads again it is used again, without a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demoted_server_answers_nothing_until_it_is_promoted() {
+    let (Some(server), Some(other)) = (own_server(&[]).await, own_server(&[]).await) else { return };
+    let store = store(&server.url()).await;
+    let now = store.now().await.expect("the time");
+    let won = win(&*store, &job("a"), now).await;
+    let stranger = claim(slot(now));
+    follow(&server, &other).await;
+    // A wrong token, which is a refusal where the server leads; and the run's own, which the other one never knew.
+    for ask in [&stranger, &won] {
+        let error = beat(&*store, &job("a"), ask).await.expect_err("no answer");
+        assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
+        let error = finish(&*store, &job("a"), ask).await.expect_err("no answer");
+        assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
+        let error = store.claim(&job("a"), ask).await.expect_err("no answer");
+        assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
+    }
+    promote(&server).await;
+    let refused = until_answered(async || beat(&*store, &job("a"), &won).await).await;
+    assert_eq!(refused, HeartbeatAnswer::Refused, "it has what the other one had: nothing");
+    win(&*store, &job("a"), now).await;
+}
+
+/// Connections are made anew after a demotion: the message says what is wrong and what to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_is_refused_at_start_and_named_at_run_time() {
+    let (Some(server), Some(other)) = (own_server(&[]).await, own_server(&[]).await) else { return };
+    let store = store(&server.url()).await;
+    follow(&server, &other).await;
+    let error = RedisStore::connect(&server.url(), &namespace()).await.err().expect("a replica is no store");
+    assert!(matches!(&error, ConnectError::Replica { primary: Some(_), .. }), "{error}");
+    let told = loop {
+        let error = store.claim(&job("a"), &claim(slot(leasehold_lease::time::Millis(0)))).await.expect_err("no answer");
+        let told = told(&error);
+        if told.contains("there is no connection") {
+            break told;
+        }
+    };
+    assert!(told.contains("is a replica and takes no writes; name the primary in the URL"), "{told}");
+}
+
+/// A failover may lose an acknowledged claim. Then the slot may run again elsewhere; the old runner is refused, and
+/// nothing that it sends brings its run back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_failover_the_old_runner_is_refused() {
+    let (Some(old), Some(new)) = (own_server(&[]).await, own_server(&[]).await) else { return };
+    let namespace = namespace();
+    let at_old = RedisStore::connect(&old.url(), &namespace).await.expect("a store");
+    let now = at_old.now().await.expect("the time");
+    follow(&new, &old).await;
+    // The network between them is cut: the replica is promoted, and the old primary does not know.
+    promote(&new).await;
+    let won = win(&at_old, &job("a"), now).await;
+    let at_new = RedisStore::connect(&new.url(), &namespace).await.expect("a store");
+    assert_eq!(at_new.identity().await.expect("it"), at_old.identity().await.expect("it"), "it was replicated");
+    assert_eq!(beat(&at_new, &job("a"), &won).await.expect("an answer"), HeartbeatAnswer::Refused);
+    assert_eq!(finish(&at_new, &job("a"), &won).await.expect("an answer"), Accepted::Refused);
+    assert_eq!(at_new.jobs().await.expect("jobs").answer, [], "a refusal makes nothing");
+    let again = win(&at_new, &job("a"), now).await;
+    // The old primary comes back as a replica, and has lost what it acknowledged.
+    follow(&old, &new).await;
+    promote(&old).await;
+    let refused = until_answered(async || beat(&at_old, &job("a"), &won).await).await;
+    assert_eq!(refused, HeartbeatAnswer::Refused);
+    let renewed = beat(&at_old, &job("a"), &again).await.expect("an answer");
+    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "the second runner holds it");
+}
+
+/// With `?wait=1` a change counts as done when a replica has it, and is unknown until then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_waits_for_a_replica_where_the_url_says_so() {
+    let (Some(server), Some(mut replica)) = (own_server(&[]).await, own_server(&[]).await) else { return };
+    follow(&replica, &server).await;
+    let url = format!("{}?wait=1", server.url());
+    let store = RedisStore::connect(&url, &namespace()).await.expect("a store");
+    assert!(!store.warnings().iter().any(|warning| matches!(warning, Warning::Replicas { .. })));
+    let now = store.now().await.expect("the time");
+    let won = win(&store, &job("a"), now).await;
+    assert_eq!(finish(&store, &job("a"), &won).await.expect("an answer"), Accepted::Done);
+    replica.freeze().await.expect("frozen");
+    let ask = claim(slot(now));
+    let error = store.claim(&job("b"), &ask).await.expect_err("no replica knows of it");
+    assert!(matches!(error, StoreError::Unknown { .. }), "{}", told(&error));
+    assert!(told(&error).contains("0 of the 1 replicas"), "{}", told(&error));
+    replica.thaw().expect("it goes on");
+    let again = until_answered(async || store.claim(&job("b"), &ask).await).await;
+    assert!(matches!(again.answer, ClaimAnswer::Won { .. }), "{again:?}");
+    assert_eq!(again.revision, 1, "it was done at the first sending");
+}

@@ -1,0 +1,254 @@
+//! Servers that forget, freeze, die and come back under load.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold_lease::op::{Accepted, ClaimAnswer, HeartbeatAnswer};
+use leasehold_lease::time::Millis;
+use leasehold_test_servers::{Proxy, Tarpit};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::support::{
+    PATIENCE, answered_after, beat, claim, finish, job, keeping_server, namespace, operator, own_server, run, store, told,
+    until_answered, win,
+};
+use crate::error::StoreError;
+use crate::redis::{ConnectError, RedisStore};
+use crate::store::LeaseStore;
+
+/// A call ends by itself a little after its limit, on a machine that is busy too.
+const ENDS: Duration = Duration::from_secs(4);
+
+/// Claims, beats and finishes in eight jobs until it is told to stop. Each step is sent again until it is answered.
+struct Load {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    errors: Arc<AtomicU64>,
+    tasks: JoinSet<()>,
+}
+
+impl Load {
+    fn on(store: &Arc<RedisStore>, start: Millis) -> Load {
+        let (stop, done, errors) = (Arc::default(), Arc::default(), Arc::default());
+        let mut load = Load { stop, done, errors, tasks: JoinSet::new() };
+        for n in 0..8 {
+            let (store, stop) = (store.clone(), load.stop.clone());
+            let (done, errors) = (load.done.clone(), load.errors.clone());
+            load.tasks.spawn(async move {
+                let job = job(&format!("load-{n}"));
+                for at in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let ask = claim(super::support::slot(Millis(start.0 + at)));
+                    let (answer, first) = answered_after(|| store.claim(&job, &ask)).await;
+                    assert!(matches!(answer.answer, ClaimAnswer::Won { .. }), "{answer:?}");
+                    let (_, second) = answered_after(|| beat(&*store, &job, &ask)).await;
+                    let (_, third) = answered_after(|| finish(&*store, &job, &ask)).await;
+                    errors.fetch_add(first + second + third, Ordering::SeqCst);
+                    done.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        load
+    }
+
+    /// Waits until so many more runs are done.
+    async fn goes_on(&self, more: u64) {
+        let target = self.done.load(Ordering::SeqCst) + more;
+        let reached = async {
+            while self.done.load(Ordering::SeqCst) < target {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(PATIENCE, reached).await.expect("the load goes on");
+    }
+
+    /// Ends it and answers how many errors there were.
+    async fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::SeqCst);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.expect("the load has no other error");
+        }
+        self.errors.load(Ordering::SeqCst)
+    }
+}
+
+/// NOSCRIPT is healed where it happens: nobody sees it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_cache_that_is_emptied_under_load_is_not_noticed() {
+    let Some(server) = own_server(&[]).await else { return };
+    let store = store(&server.url()).await;
+    let load = Load::on(&store, store.now().await.expect("the time"));
+    for _ in 0..100 {
+        let _: () = run(&server.url(), &["SCRIPT", "FLUSH"]).await;
+        load.goes_on(1).await;
+    }
+    assert_eq!(load.end().await, 0, "no call has failed");
+}
+
+/// A server that is killed and started again has all that it acknowledged, and the store goes on by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_is_used_again_when_it_is_back() {
+    let Some(mut server) = keeping_server().await else { return };
+    let store = store(&server.url()).await;
+    let now = store.now().await.expect("the time");
+    let held = win(&*store, &job("held"), now).await;
+    let load = Load::on(&store, now);
+    for _ in 0..3 {
+        load.goes_on(20).await;
+        server.kill().await.expect("killed");
+        let error = timeout(PATIENCE, async {
+            loop {
+                if let Err(error) = beat(&*store, &job("held"), &held).await {
+                    return error;
+                }
+            }
+        });
+        let error = error.await.expect("calls fail while the server is dead");
+        assert!(matches!(error, StoreError::NotSent { .. } | StoreError::Unknown { .. }), "{}", told(&error));
+        server.restart().await.expect("restarted");
+        let renewed = until_answered(async || beat(&*store, &job("held"), &held).await).await;
+        assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "what was acknowledged is kept");
+    }
+    load.goes_on(20).await;
+    load.end().await;
+}
+
+/// A frozen server bounds every call, and what was sent to it may be done when it goes on: sending again tells.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_server_bounds_every_call_and_may_still_do_it() {
+    let Some(mut server) = own_server(&[]).await else { return };
+    let store = store(&server.url()).await;
+    let now = store.now().await.expect("the time");
+    win(&*store, &job("a"), now).await;
+    server.freeze().await.expect("frozen");
+    let ask = claim(super::support::slot(now));
+    let (b, c) = (job("b"), job("c"));
+    let error = timeout(ENDS, store.claim(&b, &ask)).await.expect("it ends by itself").expect_err("no answer");
+    assert!(matches!(error, StoreError::Unknown { .. }), "{}", told(&error));
+    // The connection is given up; none can be made, so from now on nothing is sent.
+    let error = timeout(ENDS, store.claim(&c, &ask)).await.expect("it ends by itself").expect_err("no answer");
+    assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
+    server.thaw().expect("it goes on");
+    let again = until_answered(|| store.claim(&b, &ask)).await;
+    assert!(matches!(again.answer, ClaimAnswer::Won { .. }), "the same attempt: {again:?}");
+    assert_eq!(again.revision, 1, "the first sending was done, or the second: not both");
+    assert!(store.jobs().await.expect("jobs").answer.iter().all(|view| view.key != c), "it was not sent");
+}
+
+/// After FLUSHALL a run is unknown: its runner is refused, and nothing that it sends makes anything. New runs start,
+/// and their jobs are seen again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_flush_the_old_runner_is_refused_and_makes_nothing() {
+    let Some(server) = own_server(&[]).await else { return };
+    let store = store(&server.url()).await;
+    let job = job("acme/nightly");
+    let identity = store.identity().await.expect("an identity");
+    let now = store.now().await.expect("the time");
+    let won = win(&*store, &job, now).await;
+    let load = Load::on(&store, now);
+    load.goes_on(5).await;
+    load.end().await;
+    let _: () = run(&server.url(), &["FLUSHALL"]).await;
+    assert_eq!(beat(&*store, &job, &won).await.expect("an answer"), HeartbeatAnswer::Refused);
+    assert_eq!(finish(&*store, &job, &won).await.expect("an answer"), Accepted::Refused);
+    let keys: u64 = run(&server.url(), &["DBSIZE"]).await;
+    assert_eq!(keys, 0, "a refusal makes nothing");
+    win(&*store, &job, now).await;
+    let jobs = store.jobs().await.expect("jobs").answer;
+    assert_eq!(jobs.iter().map(|view| view.key.clone()).collect::<Vec<_>>(), [job]);
+    assert_eq!(store.identity().await.expect("an identity"), identity);
+}
+
+/// After a flush the first host that connects anew says who the store is, so that it is the same for all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flushed_store_gets_its_identity_back() {
+    let Some(mut server) = own_server(&[]).await else { return };
+    let namespace = namespace();
+    let store = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
+    let identity = store.identity().await.expect("an identity");
+    // It keeps nothing, so this is a flush and a restart in one.
+    server.kill().await.expect("killed");
+    server.restart().await.expect("restarted");
+    until_answered(|| store.now()).await;
+    let another = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
+    assert_eq!(another.identity().await.expect("an identity"), identity);
+}
+
+/// Something that takes connections and never answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connecting_to_a_tarpit_ends_and_says_so() {
+    let tarpit = Tarpit::start().await.expect("a tarpit");
+    let url = format!("redis://127.0.0.1:{}", tarpit.port());
+    let connecting = timeout(ENDS, RedisStore::connect(&url, "prod"));
+    let error = connecting.await.expect("it ends by itself").err().expect("it is no store");
+    assert!(matches!(error, ConnectError::Silent { .. }), "{error}");
+}
+
+/// A connection that was cut while nothing was said on it costs nothing: it was made anew before it is wanted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_connection_that_is_cut_costs_no_error() {
+    let Some(server) = own_server(&[]).await else { return };
+    let store = store(&server.url()).await;
+    let connections = async || {
+        let list: String = run(&server.url(), &["CLIENT", "LIST", "TYPE", "normal"]).await;
+        list.lines().filter(|line| line.contains("cmd=evalsha") || line.contains("cmd=eval ")).count()
+    };
+    let at_first = connections().await;
+    assert!(at_first >= 2, "both connections have asked who the store is");
+    let _: () = run(&server.url(), &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    timeout(PATIENCE, async {
+        while connections().await < at_first {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await
+    .expect("they come back");
+    store.now().await.expect("no error");
+}
+
+/// A network that swallows everything, without a word to either side.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_network_bounds_every_call_and_heals() {
+    let Some(server) = own_server(&[]).await else { return };
+    let proxy = Proxy::start(server.port()).await.expect("a proxy");
+    let store = store(&proxy.url(&server.url())).await;
+    let now = store.now().await.expect("the time");
+    let won = win(&*store, &job("a"), now).await;
+    proxy.blackhole();
+    for _ in 0..3 {
+        let error = timeout(ENDS, beat(&*store, &job("a"), &won)).await.expect("it ends by itself");
+        let error = error.expect_err("nobody answers");
+        assert!(matches!(error, StoreError::NotSent { .. } | StoreError::Unknown { .. }), "{}", told(&error));
+    }
+    proxy.heal().await;
+    let renewed = until_answered(async || beat(&*store, &job("a"), &won).await).await;
+    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }));
+}
+
+/// A wake-up is heard again after the connection that hears was lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wake_ups_are_heard_again_after_a_loss() {
+    let Some(server) = own_server(&[]).await else { return };
+    let store = store(&server.url()).await;
+    let mut wakeups = store.wakeups().expect("this store can wake");
+    let _: () = run(&server.url(), &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    let channel = store.server.keys.channel();
+    let heard = async {
+        loop {
+            let _: u64 = redis::cmd("PUBLISH")
+                .arg(&channel)
+                .arg("acme/nightly")
+                .query_async(&mut operator(&server.url()).await)
+                .await
+                .expect("published");
+            if let Ok(Ok(woken)) = timeout(Duration::from_millis(20), wakeups.recv()).await {
+                return woken;
+            }
+        }
+    };
+    assert_eq!(timeout(PATIENCE, heard).await.expect("it is heard"), job("acme/nightly"));
+}

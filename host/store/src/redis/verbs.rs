@@ -1,0 +1,388 @@
+//! The verbs of the rules: what each script is given, and what its words mean.
+
+use leasehold_lease::id::{Attempt, Fence, JobKey, RunId, TenantName};
+use leasehold_lease::op::{
+    Accepted, Announce, Cancel, CancelAnswer, Claim, ClaimAnswer, ClaimKind, Close, CloseAnswer, Finish, Heartbeat,
+    HeartbeatAnswer, Release, Stamped, Trigger, TriggerAnswer, Unblock, UnblockAnswer,
+};
+use leasehold_lease::policy::{CLOCK_GRACE, Overlap};
+use leasehold_lease::run::{DEMAND_ID_KEPT, Hold, Outcome};
+use leasehold_lease::time::Millis;
+use leasehold_lease::write::ENTRY;
+use redis::Value;
+
+use super::RedisStore;
+use super::batch::{Piece, pieces, side_by_side};
+use super::call::{Call, bounded, instant};
+use super::decode::{Fields, unreadable};
+use super::keys::{run_id, run_name};
+use super::link::Link;
+use super::record::{end_of, maybe_millis, maybe_slot, millis, outcome_bytes, status};
+use super::scripts::Script;
+use crate::error::StoreError;
+use crate::view::{AnnounceAnswer, Each};
+use crate::wire::{Meta, WireError, ms, to_json};
+
+/// Heartbeats in one script, which holds up the server for about a millisecond.
+const BEATS: usize = 100;
+
+/// Announcements in one script.
+const OFFERS: usize = 100;
+
+/// Runs that one prune deletes at most; the next one goes on.
+const PRUNED: usize = 1_000;
+
+impl RedisStore {
+    pub(super) async fn do_claim(&self, job: &JobKey, claim: &Claim) -> Result<Stamped<ClaimAnswer>, StoreError> {
+        const DOING: &str = "claiming a run";
+        self.register(&job.tenant).await?;
+        let terms = &claim.terms;
+        let late_by = claim.kind.bound(terms).map(|bound| bounded(ms(bound.saturating_add(CLOCK_GRACE))));
+        let call = self
+            .about_run(&self.server.scripts.claim, job, &claim.run)
+            .arg(kind_word(claim.kind))
+            .arg(&claim.token.0[..])
+            .arg(instant(claim.not_after.0))
+            .arg(late_by.map_or_else(String::new, |late_by| late_by.to_string()))
+            .arg(ms(CLOCK_GRACE))
+            .arg(bounded(ms(terms.lease)))
+            .arg(terms.max_attempts)
+            .arg(if terms.overlap == Overlap::Skip { "skip" } else { "allow" })
+            .arg(bounded(ms(terms.bound())))
+            .arg(to_json(&Meta::new(&claim.runner, claim.digest, terms)));
+        let answer = self.calls.change(DOING, &call).await?;
+        let answer = stamped(answer, claim_answer).map_err(unreadable(DOING))?;
+        self.created(job, answer.revision).await;
+        Ok(answer)
+    }
+
+    pub(super) async fn do_heartbeats(
+        &self,
+        beats: &[(JobKey, Heartbeat)],
+    ) -> Result<Vec<Each<HeartbeatAnswer>>, StoreError> {
+        const DOING: &str = "renewing leases";
+        let pieces = pieces(beats.iter().map(|(job, _)| &job.tenant), BEATS);
+        let call_of = |piece: &Piece| {
+            let mut call = Call::script(&self.server.scripts.heartbeats, &self.server.keys.tenant(&piece.tenant));
+            for (job, beat) in piece.items.iter().map(|item| &beats[*item]) {
+                let progress = beat.progress.as_ref().map_or_else(String::new, to_json);
+                call = call.arg(job.name.as_str()).arg(run_name(&beat.run)).arg(&beat.token.0[..]).arg(progress);
+            }
+            call
+        };
+        let calls = pieces.iter().map(call_of).collect();
+        each(DOING, beats.len(), &self.beats, &pieces, calls, |fields| match fields.text()?.as_str() {
+            "renewed" => Ok(HeartbeatAnswer::Renewed { lease_end: millis(fields)?, cancelled: fields.flag()? }),
+            "refused" => Ok(HeartbeatAnswer::Refused),
+            other => fields.unknown(other),
+        })
+        .await
+    }
+
+    pub(super) async fn do_finish(&self, job: &JobKey, finish: &Finish) -> Result<Stamped<Accepted>, StoreError> {
+        const DOING: &str = "finishing a run";
+        let kept = match &finish.outcome {
+            Outcome::Success { output, .. } if !output.is_empty() => output.len() as u64 + ENTRY,
+            _ => 0,
+        };
+        let call = self
+            .about_run(&self.server.scripts.finish, job, &finish.run)
+            .arg(&finish.token.0[..])
+            .arg(finish.outcome.status().word())
+            .arg(end_of(&finish.outcome).word())
+            .arg(outcome_bytes(&finish.outcome))
+            .arg(kept)
+            .arg(to_json(&finish.usage));
+        let answer = self.calls.change(DOING, &call).await?;
+        stamped(answer, accepted).map_err(unreadable(DOING))
+    }
+
+    pub(super) async fn do_release(&self, job: &JobKey, release: &Release) -> Result<Stamped<Accepted>, StoreError> {
+        const DOING: &str = "releasing a run";
+        let call = self
+            .about_run(&self.server.scripts.release, job, &release.run)
+            .arg(&release.token.0[..])
+            .arg(to_json(&release.usage))
+            .arg(self.server.keys.channel())
+            .arg(job.to_string());
+        let answer = self.calls.change(DOING, &call).await?;
+        stamped(answer, accepted).map_err(unreadable(DOING))
+    }
+
+    pub(super) async fn do_announce(
+        &self,
+        offers: &[(JobKey, Announce)],
+    ) -> Result<Vec<Each<AnnounceAnswer>>, StoreError> {
+        const DOING: &str = "announcing jobs";
+        let pieces = pieces(offers.iter().map(|(job, _)| &job.tenant), OFFERS);
+        for piece in &pieces {
+            // Every time, so that a registry that was lost with the server's memory is made again.
+            self.put_into_registry(&piece.tenant).await?;
+        }
+        let call_of = |piece: &Piece| {
+            let mut call = Call::script(&self.server.scripts.announce, &self.server.keys.tenant(&piece.tenant));
+            for (job, offer) in piece.items.iter().map(|item| &offers[*item]) {
+                call = call.arg(job.name.as_str()).arg(&offer.fingerprint);
+            }
+            call
+        };
+        let calls = pieces.iter().map(call_of).collect();
+        each(DOING, offers.len(), &self.calls, &pieces, calls, |fields| {
+            Ok(AnnounceAnswer {
+                since: millis(fields)?,
+                newest_started: maybe_slot(fields)?,
+                newest_skipped: maybe_slot(fields)?,
+                hold: maybe_hold(fields)?,
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn do_trigger(
+        &self,
+        job: &JobKey,
+        trigger: &Trigger,
+    ) -> Result<Stamped<TriggerAnswer>, StoreError> {
+        const DOING: &str = "triggering a run";
+        self.register(&job.tenant).await?;
+        let call = self
+            .about_run(&self.server.scripts.trigger, job, &RunId::OnDemand(trigger.id.clone()))
+            .arg(trigger.pending_max)
+            .arg(u8::from(trigger.payload.is_some()))
+            .arg(trigger.payload.as_deref().unwrap_or_default())
+            .arg(self.server.keys.channel())
+            .arg(job.to_string());
+        let answer = self.calls.change(DOING, &call).await?;
+        let answer = stamped(answer, |fields| match fields.text()?.as_str() {
+            "stored" => Ok(TriggerAnswer::Stored),
+            "exists" => Ok(TriggerAnswer::Exists(status(&fields.text()?)?)),
+            "ended" => Ok(TriggerAnswer::Ended),
+            "full" => Ok(TriggerAnswer::Full),
+            other => fields.unknown(other),
+        });
+        let answer = answer.map_err(unreadable(DOING))?;
+        self.created(job, answer.revision).await;
+        Ok(answer)
+    }
+
+    pub(super) async fn do_cancel(&self, job: &JobKey, cancel: &Cancel) -> Result<Stamped<CancelAnswer>, StoreError> {
+        const DOING: &str = "cancelling a run";
+        let call = self.about_run(&self.server.scripts.cancel, job, &cancel.run).arg(&cancel.reason);
+        let answer = self.calls.change(DOING, &call).await?;
+        let answer = stamped(answer, |fields| match fields.text()?.as_str() {
+            "interrupted" => Ok(CancelAnswer::Interrupted),
+            "told" => Ok(CancelAnswer::Told),
+            "ended" => Ok(CancelAnswer::Ended(status(&fields.text()?)?)),
+            "none" => Ok(CancelAnswer::None),
+            other => fields.unknown(other),
+        });
+        answer.map_err(unreadable(DOING))
+    }
+
+    pub(super) async fn do_close(&self, job: &JobKey, close: &Close) -> Result<Stamped<CloseAnswer>, StoreError> {
+        const DOING: &str = "closing a run";
+        let call = self
+            .about_run(&self.server.scripts.close, job, &close.run)
+            .arg(bounded(ms(close.unoffered_for)))
+            .arg(&close.reason);
+        let answer = self.calls.change(DOING, &call).await?;
+        let answer = stamped(answer, |fields| match fields.text()?.as_str() {
+            "closed" => Ok(CloseAnswer::Closed),
+            "live" => Ok(CloseAnswer::Live),
+            "offered" => Ok(CloseAnswer::Offered),
+            "ended" => Ok(CloseAnswer::Ended(status(&fields.text()?)?)),
+            "none" => Ok(CloseAnswer::None),
+            other => fields.unknown(other),
+        });
+        answer.map_err(unreadable(DOING))
+    }
+
+    pub(super) async fn do_unblock(
+        &self,
+        job: &JobKey,
+        unblock: &Unblock,
+    ) -> Result<Stamped<UnblockAnswer>, StoreError> {
+        const DOING: &str = "unblocking a job";
+        let call = self.about_job(&self.server.scripts.unblock, job).arg(instant(unblock.newest_due.0.0));
+        let answer = self.calls.change(DOING, &call).await?;
+        let answer = stamped(answer, |fields| match fields.text()?.as_str() {
+            "unblocked" => Ok(UnblockAnswer::Unblocked),
+            "not-blocked" => Ok(UnblockAnswer::NotBlocked),
+            "live" => Ok(UnblockAnswer::Live { run: run_id(&fields.text()?)? }),
+            other => fields.unknown(other),
+        });
+        answer.map_err(unreadable(DOING))
+    }
+
+    pub(super) async fn do_hold(&self, job: &JobKey, hold: Option<&Hold>) -> Result<Stamped<()>, StoreError> {
+        const DOING: &str = "holding a job back or letting it go";
+        self.register(&job.tenant).await?;
+        let until = hold.and_then(|hold| hold.until).map_or_else(String::new, |until| until.0.to_string());
+        let call = self
+            .about_job(&self.server.scripts.hold, job)
+            .arg(if hold.is_some() { "hold" } else { "let-go" })
+            .arg(until)
+            .arg(hold.map_or("", |hold| hold.note.as_str()));
+        let answer = self.calls.change(DOING, &call).await?;
+        let answer = stamped(answer, |_| Ok(())).map_err(unreadable(DOING))?;
+        self.created(job, answer.revision).await;
+        Ok(answer)
+    }
+
+    pub(super) async fn do_prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {
+        const DOING: &str = "pruning a job";
+        let call = self
+            .about_job(&self.server.scripts.prune, job)
+            .arg(history_size)
+            .arg(ms(CLOCK_GRACE))
+            .arg(ms(DEMAND_ID_KEPT))
+            .arg(PRUNED);
+        let answer = self.calls.change(DOING, &call).await?;
+        stamped(answer, Fields::number).map_err(unreadable(DOING))
+    }
+
+    pub(super) async fn read_now(&self) -> Result<Millis, StoreError> {
+        const DOING: &str = "asking for the time";
+        let call = Call::script(&self.server.scripts.now, &self.server.keys.all());
+        match self.calls.call(DOING, &call).await? {
+            Value::Int(now) => Ok(Millis(now)),
+            _ => Err(unreadable(DOING)(WireError::new("the time", "it is not a number"))),
+        }
+    }
+
+    /// A script about a job.
+    pub(super) fn about_job(&self, script: &'static Script, job: &JobKey) -> Call {
+        Call::script(script, &self.server.keys.tenant(&job.tenant)).arg(job.name.as_str())
+    }
+
+    /// A script about a run.
+    pub(super) fn about_run(&self, script: &'static Script, job: &JobKey, run: &RunId) -> Call {
+        self.about_job(script, job).arg(run_name(run))
+    }
+
+    /// Puts a tenant into the registry before its first job is made, for the registry may lie on another server.
+    async fn register(&self, tenant: &TenantName) -> Result<(), StoreError> {
+        let known = self.registered.lock().expect("nothing panics under this lock").contains(tenant);
+        if known { Ok(()) } else { self.put_into_registry(tenant).await }
+    }
+
+    async fn put_into_registry(&self, tenant: &TenantName) -> Result<(), StoreError> {
+        let call = Call::plain("SADD").arg(self.server.keys.tenants()).arg(tenant.as_str());
+        self.calls.call("registering a tenant", &call).await?;
+        self.registered.lock().expect("nothing panics under this lock").insert(tenant.clone());
+        Ok(())
+    }
+
+    /// A job that is new may be so because the server was emptied, and the registry with it.
+    async fn created(&self, job: &JobKey, revision: u64) {
+        if revision == 1 && self.put_into_registry(&job.tenant).await.is_err() {
+            // Whoever makes or announces the tenant's next job tries again.
+            self.registered.lock().expect("nothing panics under this lock").remove(&job.tenant);
+        }
+    }
+}
+
+/// Reads an answer with its stamp.
+fn stamped<A>(
+    answer: Value,
+    read: impl FnOnce(&mut Fields) -> Result<A, WireError>,
+) -> Result<Stamped<A>, WireError> {
+    let mut fields = Fields::of("an answer", answer)?;
+    let (now, revision) = (millis(&mut fields)?, fields.number()?);
+    Ok(Stamped { now, revision, answer: read(&mut fields)? })
+}
+
+/// Sends the pieces of a batch and reads the answers, each in the place of its item.
+async fn each<A>(
+    doing: &'static str,
+    many: usize,
+    link: &std::sync::Arc<Link>,
+    pieces: &[Piece],
+    calls: Vec<Call>,
+    read: impl Fn(&mut Fields) -> Result<A, WireError>,
+) -> Result<Vec<Each<A>>, StoreError> {
+    let mut answers: Vec<Option<Each<A>>> = (0..many).map(|_| None).collect();
+    let mut failed = None;
+    for (piece, answer) in pieces.iter().zip(side_by_side(link, doing, calls).await) {
+        let values = answer.and_then(|answer| {
+            let values = Fields::of("the answers", answer).map(|fields| fields.rest()).map_err(unreadable(doing))?;
+            let complete = values.len() == piece.items.len();
+            complete.then_some(values).ok_or_else(|| unreadable(doing)(WireError::new("the answers", "some are missing")))
+        });
+        match values {
+            Ok(values) => {
+                for (item, value) in piece.items.iter().zip(values) {
+                    answers[*item] = Some(one(doing, value, &read));
+                }
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    // A piece without an answer leaves the others theirs; where nothing was answered the call has failed.
+    match failed {
+        Some(error) if answers.iter().all(Option::is_none) => Err(error),
+        failed => {
+            let failed = failed.map(std::sync::Arc::new);
+            let missing = || match &failed {
+                Some(error) => Err(super::error::another(error)),
+                None => Err(unreadable(doing)(WireError::new("the answers", "one is missing"))),
+            };
+            Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
+        }
+    }
+}
+
+/// The answer for one item, or why its record cannot be read.
+fn one<A>(doing: &'static str, value: Value, read: impl Fn(&mut Fields) -> Result<A, WireError>) -> Each<A> {
+    let mut fields = Fields::of("an answer", value).map_err(unreadable(doing))?;
+    let now = maybe_millis(&mut fields).map_err(unreadable(doing))?;
+    let answer = match now {
+        Some(now) => fields.number().and_then(|revision| Ok(Stamped { now, revision, answer: read(&mut fields)? })),
+        None => fields.text().and_then(|reason| Err(WireError::new("a record", reason))),
+    };
+    answer.map_err(unreadable(doing))
+}
+
+fn kind_word(kind: ClaimKind) -> &'static str {
+    match kind {
+        ClaimKind::Slot => "slot",
+        ClaimKind::CatchUp { .. } => "catch-up",
+        ClaimKind::Takeover => "takeover",
+        ClaimKind::OnDemand => "on-demand",
+    }
+}
+
+fn claim_answer(fields: &mut Fields) -> Result<ClaimAnswer, WireError> {
+    Ok(match fields.text()?.as_str() {
+        "won" => ClaimAnswer::Won {
+            attempt: Attempt(fields.number()?),
+            fence: Fence(fields.number()?),
+            payload: fields.maybe_bytes()?,
+        },
+        "ended" => ClaimAnswer::Ended(status(&fields.text()?)?),
+        "running" => ClaimAnswer::Running { attempt: Attempt(fields.number()?), lease_end: millis(fields)? },
+        "overlap" => ClaimAnswer::Overlap { with: run_id(&fields.text()?)? },
+        "stale" => ClaimAnswer::Stale,
+        "none" => ClaimAnswer::None { newest_started: maybe_slot(fields)? },
+        "late" => ClaimAnswer::Late,
+        "early" => ClaimAnswer::Early,
+        "superseded" => ClaimAnswer::Superseded { newest_started: maybe_slot(fields)? },
+        "held" => ClaimAnswer::Held { until: maybe_millis(fields)? },
+        "old" => ClaimAnswer::Old,
+        other => return fields.unknown(other),
+    })
+}
+
+fn accepted(fields: &mut Fields) -> Result<Accepted, WireError> {
+    match fields.text()?.as_str() {
+        "done" => Ok(Accepted::Done),
+        "refused" => Ok(Accepted::Refused),
+        other => fields.unknown(other),
+    }
+}
+
+/// A hold, as scripts answer it.
+pub(super) fn maybe_hold(fields: &mut Fields) -> Result<Option<Hold>, WireError> {
+    let Some(mut hold) = fields.maybe_list("a hold")? else { return Ok(None) };
+    Ok(Some(Hold { until: maybe_millis(&mut hold)?, note: hold.text()? }))
+}

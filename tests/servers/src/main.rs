@@ -1,0 +1,60 @@
+//! `leasehold-test-servers serve`: one PostgreSQL, Redis and Valkey for all tests, until its input ends.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use leasehold_test_servers::{Postgres, Redis, RedisKind, ServerError};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments != ["serve"] {
+        complain(
+            "usage: leasehold-test-servers serve\n\
+            Starts PostgreSQL, Redis and Valkey, prints their addresses as environment variables, one a line, then an\n\
+            empty line, and runs until its standard input ends.",
+        );
+        return ExitCode::from(2);
+    }
+    match serve().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&error.chain());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<(), ServerError> {
+    let (postgres, redis, valkey) =
+        tokio::join!(Postgres::start(), Redis::start(RedisKind::Redis), Redis::start(RedisKind::Valkey));
+    let (postgres, redis, valkey) = (if_there(postgres)?, if_there(redis)?, if_there(valkey)?);
+    let variables = [
+        ("LEASEHOLD_TEST_POSTGRES", postgres.as_ref().map(Postgres::url)),
+        ("LEASEHOLD_TEST_REDIS", redis.as_ref().map(Redis::url)),
+        ("LEASEHOLD_TEST_VALKEY", valkey.as_ref().map(Redis::url)),
+    ];
+    let lines: String =
+        variables.iter().filter_map(|(name, url)| url.as_ref().map(|url| format!("{name}={url}\n"))).collect();
+    // Whoever started us and does not read is gone, and so is our input.
+    let _ = io::stdout().write_all(format!("{lines}\n").as_bytes()).and_then(|()| io::stdout().flush());
+    // Nothing is expected there: it ends when whoever started us ends.
+    let _ = io::copy(&mut io::stdin(), &mut io::sink());
+    Ok(())
+}
+
+/// A server that is not installed is told and left out; its tests say so too.
+fn if_there<T>(server: Result<T, ServerError>) -> Result<Option<T>, ServerError> {
+    match server {
+        Err(error @ ServerError::Missing { .. }) => {
+            complain(&error.to_string());
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+fn complain(text: &str) {
+    // Without a standard error there is nobody to tell.
+    let _ = writeln!(io::stderr(), "leasehold-test-servers: {text}");
+}
