@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ServerError;
 use crate::account::Account;
+use crate::postgres;
 
 /// Where a server keeps its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,6 +22,8 @@ pub enum Storage {
 /// What a server in memory may take, in bytes, before the disk is taken instead.
 const ROOM: u64 = 1 << 30;
 const LOCK: &str = ".lock";
+/// The folder in it that a server's data is in.
+const DATA: &str = "data";
 
 /// The folder of one server.
 #[derive(Debug)]
@@ -54,9 +57,9 @@ impl Folder {
         &self.path
     }
 
-    /// A folder in it that only `account` (`None`: whoever runs the tests) may read.
-    pub(crate) fn create_inner(&self, name: &str, account: Option<Account>) -> Result<PathBuf, ServerError> {
-        let path = self.path.join(name);
+    /// The folder for the server's data, which only `account` (`None`: whoever runs the tests) may read.
+    pub(crate) fn create_data(&self, account: Option<Account>) -> Result<PathBuf, ServerError> {
+        let path = self.path.join(DATA);
         DirBuilder::new().mode(0o700).create(&path).map_err(ServerError::file("create", &path))?;
         account.map_or(Ok(()), |account| account.own(&path))?;
         Ok(path)
@@ -114,6 +117,7 @@ fn remove_orphans(base: &Path) -> Result<(), ServerError> {
         let path = entry.map_err(ServerError::file("list", base))?.path();
         let orphan = File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
         if orphan {
+            postgres::memory::remove(&path.join(DATA));
             // Its server may be dying at this very moment and write a last file; the next one to come removes the rest.
             let _ = fs::remove_dir_all(&path);
         }

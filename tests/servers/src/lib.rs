@@ -41,5 +41,5 @@ pub use pgbouncer::{PgBouncer, PoolMode};
 pub use postgres::{PASSWORD, Postgres, PostgresOptions, USER};
 pub use proxy::{Direction, Proxy};
 pub use redis::{Redis, RedisCluster, RedisKind, RedisOptions};
-pub use shared::{or_skip, shared_postgres, shared_redis, shared_valkey};
+pub use shared::{environment, or_skip, shared_postgres, shared_redis, shared_valkey};
 pub use tarpit::Tarpit;

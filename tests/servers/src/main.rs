@@ -1,17 +1,19 @@
 //! `leasehold-test-servers serve`: one PostgreSQL, Redis and Valkey for all tests, until its input ends.
 
+use std::env;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use leasehold_test_servers::environment::{POSTGRES, REDIS, VALKEY};
 use leasehold_test_servers::{Postgres, Redis, RedisKind, ServerError};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = env::args().skip(1).collect();
     if arguments != ["serve"] {
         complain(
             "usage: leasehold-test-servers serve\n\
-            Starts PostgreSQL, Redis and Valkey, prints their addresses as environment variables, one a line, then an\n\
+            Starts PostgreSQL, Redis and Valkey, unless the environment names them, prints their addresses as environment variables, one a line, then an\n\
             empty line, and runs until its standard input ends.",
         );
         return ExitCode::from(2);
@@ -26,13 +28,16 @@ async fn main() -> ExitCode {
 }
 
 async fn serve() -> Result<(), ServerError> {
-    let (postgres, redis, valkey) =
-        tokio::join!(Postgres::start(), Redis::start(RedisKind::Redis), Redis::start(RedisKind::Valkey));
-    let (postgres, redis, valkey) = (if_there(postgres)?, if_there(redis)?, if_there(valkey)?);
+    let (postgres, redis, valkey) = tokio::join!(
+        unless_given(POSTGRES, Postgres::start()),
+        unless_given(REDIS, Redis::start(RedisKind::Redis)),
+        unless_given(VALKEY, Redis::start(RedisKind::Valkey)),
+    );
+    let (postgres, redis, valkey) = (postgres?, redis?, valkey?);
     let variables = [
-        ("LEASEHOLD_TEST_POSTGRES", postgres.as_ref().map(Postgres::url)),
-        ("LEASEHOLD_TEST_REDIS", redis.as_ref().map(Redis::url)),
-        ("LEASEHOLD_TEST_VALKEY", valkey.as_ref().map(Redis::url)),
+        (POSTGRES, postgres.as_ref().map(Postgres::url)),
+        (REDIS, redis.as_ref().map(Redis::url)),
+        (VALKEY, valkey.as_ref().map(Redis::url)),
     ];
     let lines: String =
         variables.iter().filter_map(|(name, url)| url.as_ref().map(|url| format!("{name}={url}\n"))).collect();
@@ -43,14 +48,21 @@ async fn serve() -> Result<(), ServerError> {
     Ok(())
 }
 
-/// A server that is not installed is told and left out; its tests say so too.
-fn if_there<T>(server: Result<T, ServerError>) -> Result<Option<T>, ServerError> {
-    match server {
+/// Starts a server unless the environment names one already. One that is not installed is told and left out; its tests
+/// say so too.
+async fn unless_given<T>(
+    variable: &str,
+    start: impl Future<Output = Result<T, ServerError>>,
+) -> Result<Option<T>, ServerError> {
+    if env::var_os(variable).is_some_and(|url| !url.is_empty()) {
+        return Ok(None);
+    }
+    match start.await {
         Err(error @ ServerError::Missing { .. }) => {
             complain(&error.to_string());
             Ok(None)
         }
-        other => other.map(Some),
+        started => started.map(Some),
     }
 }
 

@@ -53,7 +53,7 @@ impl PgBouncer {
         mode: PoolMode,
         settings: &[(&str, &str)],
     ) -> Result<PgBouncer, ServerError> {
-        spawner::setpriv()?;
+        spawner::need_setpriv()?;
         let program = program::find(SERVER, "pgbouncer", &[])?;
         let account = Account::other_than_root(SERVER)?;
         let folder = Folder::create(Storage::Memory)?;
@@ -66,6 +66,7 @@ impl PgBouncer {
             ("unix_socket_dir", ""),
             ("auth_type", "scram-sha-256"),
             ("auth_file", &users),
+            ("admin_users", USER),
             ("pool_mode", mode.word()),
         ];
         let lines: String = ours.iter().chain(settings).map(|(name, value)| format!("{name} = {value}\n")).collect();

@@ -1,11 +1,11 @@
 //! PostgreSQL.
 
+pub(crate) mod memory;
 mod template;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -59,7 +59,7 @@ impl Postgres {
     ///
     /// As [`Postgres::start`].
     pub async fn start_with(options: PostgresOptions) -> Result<Postgres, ServerError> {
-        spawner::setpriv()?;
+        spawner::need_setpriv()?;
         let program = program::find(SERVER, "postgres", &program_folders())?;
         let account = Account::other_than_root(SERVER)?;
         let folder = Folder::create(options.storage)?;
@@ -152,13 +152,8 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // A server that is killed leaves a few bytes of System V memory, which the system has a limited number of. Its
-        // lock file names them as the second number of the seventh line; one that was shut down has no such file.
-        let Ok(lock) = fs::read_to_string(self.data.join("postmaster.pid")) else { return };
         self.process.end();
-        if let Some(id) = lock.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
-            let _ = Command::new("ipcrm").args(["-m", id]).output();
-        }
+        memory::remove(&self.data);
     }
 }
 

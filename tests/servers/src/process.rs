@@ -146,10 +146,15 @@ impl Process {
         let _ = tree::signal(main, Signal::STOP);
         let descendants = tree::descendants(main).unwrap_or_default();
         let frozen = self.frozen.take().map(Frozen::disarm).unwrap_or_default();
-        for pid in [main].into_iter().chain(descendants).chain(frozen) {
+        let others: Vec<Pid> = descendants.into_iter().chain(frozen).filter(|&pid| pid != main).collect();
+        for &pid in [main].iter().chain(&others) {
             let _ = tree::signal(pid, Signal::KILL);
         }
         let _ = child.wait();
+        for pid in others {
+            // Killed like its parent, so this waits for no longer than the system takes to end it.
+            tree::wait(pid);
+        }
     }
 
     /// The server's name.
@@ -191,7 +196,9 @@ impl Process {
             // Has ended, as we just saw: this takes its exit status and does not wait.
             child.wait().map_err(|source| ServerError::Run { program: self.launch.server.into(), source })?;
         }
-        self.wait("gone", || others.iter().all(|&pid| tree::state(pid) == State::Gone)).await
+        self.wait("gone", || others.iter().all(|&pid| tree::state(pid) == State::Gone)).await?;
+        others.iter().copied().for_each(tree::reap);
+        Ok(())
     }
 
     async fn wait(&self, state: &'static str, reached: impl Fn() -> bool) -> Result<(), ServerError> {

@@ -40,7 +40,7 @@ struct Line {
     settings: watch::Sender<Settings>,
     /// Whether clients can connect, which follows the settings a moment later.
     listens: watch::Sender<bool>,
-    /// Chunks that were read and not yet passed on, each way.
+    /// Connections of which something waits because of a hold, each way.
     held: [watch::Sender<usize>; 2],
 }
 
@@ -98,7 +98,7 @@ impl Proxy {
     /// Waits until something is held back that goes this way: a request that was sent, an answer that was given.
     pub async fn wait_held(&self, direction: Direction) {
         let mut held = self.line.held[direction as usize].subscribe();
-        held.wait_for(|&chunks| chunks > 0).await.expect("the sender lives as long as the proxy");
+        held.wait_for(|&connections| connections > 0).await.expect("the sender lives as long as the proxy");
     }
 
     /// Everything takes `delay` longer, each way.

@@ -65,10 +65,10 @@ impl Redis {
     ///
     /// As [`Redis::start`].
     pub async fn start_with(kind: RedisKind, options: RedisOptions) -> Result<Redis, ServerError> {
-        spawner::setpriv()?;
+        spawner::need_setpriv()?;
         let program = program::find(kind.server(), kind.program(), &kind.folders())?;
         let folder = Folder::create(options.storage)?;
-        let data = folder.create_inner("data", None)?;
+        let data = folder.create_data(None)?;
         let port = Port::reserve()?;
         let config = folder.write("redis.conf", &config(&options, &data, port.number()), None)?;
         let process = Process::start(Launch {

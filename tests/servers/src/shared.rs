@@ -7,8 +7,17 @@ use tokio::sync::OnceCell;
 
 use crate::{Postgres, Redis, RedisKind, ServerError};
 
-/// Set by scripts/test: a server that setup can always install must be there.
-const REQUIRE: &str = "LEASEHOLD_REQUIRE_SERVERS";
+/// The environment variables that tests look at.
+pub mod environment {
+    /// The URL of the PostgreSQL that tests share.
+    pub const POSTGRES: &str = "LEASEHOLD_TEST_POSTGRES";
+    /// The URL of the Redis that tests share.
+    pub const REDIS: &str = "LEASEHOLD_TEST_REDIS";
+    /// The URL of the Valkey that tests share.
+    pub const VALKEY: &str = "LEASEHOLD_TEST_VALKEY";
+    /// `1`: a server that scripts/setup can always install must be there.
+    pub const REQUIRE: &str = "LEASEHOLD_REQUIRE_SERVERS";
+}
 
 /// The address of a PostgreSQL that tests share: that of the environment variable `LEASEHOLD_TEST_POSTGRES` where it is
 /// set, else one started for this process. Tests keep apart by namespaces or databases of their own.
@@ -18,7 +27,7 @@ const REQUIRE: &str = "LEASEHOLD_REQUIRE_SERVERS";
 /// As [`Postgres::start`].
 pub async fn shared_postgres() -> Result<String, ServerError> {
     static SERVER: OnceCell<Postgres> = OnceCell::const_new();
-    match given("LEASEHOLD_TEST_POSTGRES") {
+    match given(environment::POSTGRES) {
         Some(url) => Ok(url),
         None => SERVER.get_or_try_init(Postgres::start).await.map(Postgres::url),
     }
@@ -31,7 +40,7 @@ pub async fn shared_postgres() -> Result<String, ServerError> {
 /// As [`Redis::start`].
 pub async fn shared_redis() -> Result<String, ServerError> {
     static SERVER: OnceCell<Redis> = OnceCell::const_new();
-    match given("LEASEHOLD_TEST_REDIS") {
+    match given(environment::REDIS) {
         Some(url) => Ok(url),
         None => SERVER.get_or_try_init(|| Redis::start(RedisKind::Redis)).await.map(Redis::url),
     }
@@ -44,7 +53,7 @@ pub async fn shared_redis() -> Result<String, ServerError> {
 /// As [`Redis::start`].
 pub async fn shared_valkey() -> Result<String, ServerError> {
     static SERVER: OnceCell<Redis> = OnceCell::const_new();
-    match given("LEASEHOLD_TEST_VALKEY") {
+    match given(environment::VALKEY) {
         Some(url) => Ok(url),
         None => SERVER.get_or_try_init(|| Redis::start(RedisKind::Valkey)).await.map(Redis::url),
     }
@@ -61,14 +70,14 @@ pub fn or_skip<T>(server: Result<T, ServerError>) -> Option<T> {
         Ok(server) => return Some(server),
         Err(error) => error,
     };
-    let required = env::var(REQUIRE).is_ok_and(|value| value == "1");
+    let required = env::var(environment::REQUIRE).is_ok_and(|value| value == "1");
     match error {
         ServerError::Missing { server, .. } if !required || server == crate::redis::VALKEY => {
             // Not by a macro, whose words the test runner keeps to itself when the test passes.
             let _ = writeln!(std::io::stderr(), "skipped: {error}");
             None
         }
-        ServerError::Missing { .. } => panic!("{error} ({REQUIRE}=1 demands it)"),
+        ServerError::Missing { .. } => panic!("{error} ({}=1 demands it)", environment::REQUIRE),
         _ => panic!("{}", error.chain()),
     }
 }

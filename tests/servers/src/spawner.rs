@@ -3,13 +3,15 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
+use crate::ServerError;
 use crate::account::Account;
+use crate::program;
 
 /// What becomes of a program when this process dies.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +58,9 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     result.recv().map_err(|_| gone())?
 }
 
-/// Where `setpriv` is, which every server needs.
-pub(crate) fn setpriv() -> Result<PathBuf, crate::ServerError> {
-    crate::program::find("setpriv of util-linux", "setpriv", &[])
+/// Fails where `setpriv` is missing, which starts every server.
+pub(crate) fn need_setpriv() -> Result<(), ServerError> {
+    program::find("setpriv of util-linux", "setpriv", &[]).map(|_| ())
 }
 
 struct Order {
@@ -67,6 +69,9 @@ struct Order {
 }
 
 fn carry_out(inbox: &Receiver<Order>) {
+    // The backends of a killed PostgreSQL become our children and not those of the machine's first process, which in a
+    // container may never ask how they ended. Where that cannot be had, they stay in its list, and do nothing there.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     for mut order in inbox {
         // A caller that does not wait any more has been dropped; its program ends with the process.
         let _ = order.answer.send(order.command.spawn());

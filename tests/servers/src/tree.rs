@@ -5,7 +5,7 @@
 use std::fs;
 use std::io;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// How a process is, as far as tests care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,17 @@ pub(crate) fn signal(pid: Pid, signal: Signal) -> io::Result<()> {
         Err(rustix::io::Errno::SRCH) | Ok(()) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Takes the exit status of one that has ended, if it is ours to take.
+pub(crate) fn reap(pid: Pid) {
+    // No child of ours, or one that has been asked already: both are as good.
+    let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+}
+
+/// Waits until a killed process has ended, if it is ours to wait for.
+pub(crate) fn wait(pid: Pid) {
+    let _ = waitpid(Some(pid), WaitOptions::empty());
 }
 
 /// State letter and parent of a process. The name, in parentheses, may hold spaces and parentheses of its own.

@@ -20,7 +20,7 @@ pub(super) fn copy_to(folder: &Folder, postgres: &Path, account: Option<Account>
     let cache = program::cache().join("test-servers");
     let template = cache.join(format!("postgres-{}-{FORMAT}", version(postgres)?));
     if template.is_dir() {
-        let data = folder.create_inner("data", account)?;
+        let data = folder.create_data(account)?;
         copy_tree(&template, &data, account).map_err(ServerError::file("copy", &template))?;
         return Ok(data);
     }
@@ -43,9 +43,11 @@ fn version(postgres: &Path) -> Result<String, ServerError> {
 }
 
 fn init(folder: &Folder, postgres: &Path, account: Option<Account>) -> Result<PathBuf, ServerError> {
+    // PATH may hold a link to one of the two only.
+    let postgres = postgres.canonicalize().map_err(ServerError::file("find", postgres))?;
     let initdb = postgres.with_file_name("initdb");
     let program = initdb.display().to_string();
-    let data = folder.create_inner("data", account)?;
+    let data = folder.create_data(account)?;
     let password = folder.write("password", PASSWORD, account)?;
     let mut command = spawner::command(&initdb, account, DeathSignal::Kill);
     command.args(["--no-sync", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256", "--username", USER]);

@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Sleep;
 
-use super::{Direction, Line};
+use super::{Direction, Line, Settings};
 
 /// As many chunks are under way each way; then the sender has to wait, as with a network's own buffers.
 const CHUNKS: usize = 1024;
@@ -57,7 +57,6 @@ enum Chunk {
 struct UnderWay {
     chunk: Chunk,
     due: Pin<Box<Sleep>>,
-    _counted: Counted,
 }
 
 /// The connection was reset.
@@ -65,11 +64,11 @@ struct Reset;
 
 async fn pump(from: OwnedReadHalf, to: OwnedWriteHalf, direction: Direction, line: &Line) -> Result<(), Reset> {
     let (sender, receiver) = mpsc::channel(CHUNKS);
-    let ((), result) = tokio::join!(take_in(from, sender, direction, line), pass_on(to, receiver, direction, line));
+    let ((), result) = tokio::join!(take_in(from, sender, line), pass_on(to, receiver, direction, line));
     result
 }
 
-async fn take_in(mut from: OwnedReadHalf, sender: mpsc::Sender<UnderWay>, direction: Direction, line: &Line) {
+async fn take_in(mut from: OwnedReadHalf, sender: mpsc::Sender<UnderWay>, line: &Line) {
     let mut buffer = vec![0; CHUNK];
     loop {
         let read = tokio::select! {
@@ -84,8 +83,7 @@ async fn take_in(mut from: OwnedReadHalf, sender: mpsc::Sender<UnderWay>, direct
         let last = !matches!(chunk, Chunk::Bytes(_));
         // The time it is due counts from here, so that chunks are late and not slow.
         let due = Box::pin(tokio::time::sleep(line.settings.borrow().delay));
-        let counted = Counted::new(&line.held[direction as usize]);
-        if sender.send(UnderWay { chunk, due, _counted: counted }).await.is_err() || last {
+        if sender.send(UnderWay { chunk, due }).await.is_err() || last {
             return;
         }
     }
@@ -100,7 +98,7 @@ async fn pass_on(
     let mut settings = line.settings.subscribe();
     while let Some(mut next) = receiver.recv().await {
         next.due.as_mut().await;
-        settings.wait_for(|settings| !settings.holds[direction as usize]).await.map_err(|_| Reset)?;
+        wait_open(&mut settings, direction, line).await?;
         let written = match next.chunk {
             Chunk::Bytes(bytes) => to.write_all(&bytes).await,
             Chunk::End => to.shutdown().await,
@@ -114,7 +112,17 @@ async fn pass_on(
     Ok(())
 }
 
-/// Counts what is under way.
+/// Waits until the direction is not held, and is counted while it waits.
+async fn wait_open(settings: &mut watch::Receiver<Settings>, direction: Direction, line: &Line) -> Result<(), Reset> {
+    if !settings.borrow().holds[direction as usize] {
+        return Ok(());
+    }
+    let _counted = Counted::new(&line.held[direction as usize]);
+    settings.wait_for(|settings| !settings.holds[direction as usize]).await.map_err(|_| Reset)?;
+    Ok(())
+}
+
+/// Counts who waits because of a hold.
 struct Counted(watch::Sender<usize>);
 
 impl Counted {
