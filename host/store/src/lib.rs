@@ -9,6 +9,7 @@ pub mod clock;
 pub mod conformance;
 mod error;
 pub mod memory;
+pub mod postgres;
 pub mod redis;
 pub mod sqlite;
 mod store;

@@ -1,0 +1,553 @@
+//! What comes back: rows read into answers, records and views.
+
+use std::collections::VecDeque;
+
+use leasehold_lease::id::{Attempt, DemandId, Fence, JobKey, RunId, RunKey};
+use leasehold_lease::op::{
+    Accepted, CancelAnswer, ClaimAnswer, CloseAnswer, HeartbeatAnswer, Stamped, TriggerAnswer, UnblockAnswer,
+};
+use leasehold_lease::run::{AttemptEnd, AttemptRecord, Hold, Outcome, Progress, Run, Standing, Status, Usage};
+use leasehold_lease::time::{Millis, Slot};
+use leasehold_lease::write::{LastWrite, Written};
+use serde::Deserialize;
+
+use super::call::Row;
+use crate::view::{AnnounceAnswer, Checked, HostOrders, HostRecord, HostReport, Identity, JobView, LogEntry};
+use crate::view::{RunStanding, RunView, Told};
+use crate::wire::{Meta, WireError, WireOutcome, bytes, from_json, token};
+
+/// An answer that was read, or why it was not.
+pub(super) type Read<A> = Result<A, WireError>;
+
+/// The text of a row that has one.
+pub(super) fn text<'a>(what: &'static str, row: &'a Row) -> Read<&'a str> {
+    row.answer.as_deref().ok_or_else(|| WireError::new(what, "it is empty"))
+}
+
+/// A row with its stamp.
+pub(super) fn stamped<A>(row: &Row, read: impl FnOnce(&str) -> Read<A>) -> Read<Stamped<A>> {
+    let answer = read(text("an answer", row)?)?;
+    Ok(Stamped { now: Millis(row.at), revision: unsigned("a revision", row.revision)?, answer })
+}
+
+/// Rows behind the one that carries the clock.
+pub(super) fn checked<A>(rows: Vec<Row>, read: impl Fn(&str) -> Read<A>) -> Read<Checked<Vec<A>>> {
+    let mut rows = VecDeque::from(rows);
+    let clock = rows.pop_front().ok_or_else(|| WireError::new("an answer", "the clock is missing"))?;
+    let answer = rows.iter().map(|row| read(text("an answer", row)?)).collect::<Read<_>>()?;
+    Ok(Checked { now: Millis(clock.at), answer })
+}
+
+/// The rows of an answer without a clock.
+pub(super) fn all<A>(rows: &[Row], read: impl Fn(&str) -> Read<A>) -> Read<Vec<A>> {
+    rows.iter().map(|row| read(text("an answer", row)?)).collect()
+}
+
+/// The row of an answer that has one.
+pub(super) fn only(rows: &[Row]) -> Read<&Row> {
+    rows.first().ok_or_else(|| WireError::new("an answer", "it has no row"))
+}
+
+/// The clock alone.
+pub(super) fn time(rows: Vec<Row>) -> Read<Millis> {
+    time_of(&rows)
+}
+
+/// Bytes, where there are some.
+pub(super) fn some_bytes(rows: Vec<Row>) -> Read<Option<Vec<u8>>> {
+    rows.first().map(|row| bytes("a value", text("a value", row)?)).transpose()
+}
+
+/// A key of a key-value space.
+pub(super) fn kv_key(said: &str) -> Read<String> {
+    String::from_utf8(bytes("a key", said)?).map_err(|error| WireError::new("a key", error))
+}
+
+/// How many.
+pub(super) fn count(said: &str) -> Read<usize> {
+    said.parse().map_err(|error| WireError::new("a count", error))
+}
+
+/// What a host is asked to do.
+pub(super) fn orders(rows: Vec<Row>) -> Read<Checked<HostOrders>> {
+    let row = only(&rows)?;
+    let drain = from_json("a host's orders", text("a host's orders", row)?)?;
+    Ok(Checked { now: Millis(row.at), answer: HostOrders { drain } })
+}
+
+/// Where the runs of these keys stand, in their order.
+pub(super) fn standings(keys: &[RunKey], rows: Vec<Row>) -> Read<Checked<Vec<RunStanding>>> {
+    let now = time_of(&rows)?;
+    if rows.len() != keys.len() + 1 {
+        return Err(WireError::new("where runs stand", "it is not one row a run"));
+    }
+    let answer = keys.iter().zip(&rows[1..]).map(|(key, row)| standing(key.clone(), text("where a run stands", row)?));
+    Ok(Checked { now, answer: answer.collect::<Read<_>>()? })
+}
+
+fn time_of(rows: &[Row]) -> Read<Millis> {
+    Ok(Millis(only(rows)?.at))
+}
+
+fn unsigned(what: &'static str, number: i64) -> Read<u64> {
+    u64::try_from(number).map_err(|error| WireError::new(what, error))
+}
+
+/// A run's id as answers name it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum IdSaid {
+    Slot(i64),
+    OnDemand(DemandId),
+}
+
+impl From<IdSaid> for RunId {
+    fn from(said: IdSaid) -> RunId {
+        match said {
+            IdSaid::Slot(slot) => RunId::Slot(Slot(Millis(slot))),
+            IdSaid::OnDemand(id) => RunId::OnDemand(id),
+        }
+    }
+}
+
+/// A run's id in columns.
+pub(super) fn run_id(slot: i64, demand: &str) -> Read<RunId> {
+    if demand.is_empty() {
+        return Ok(RunId::Slot(Slot(Millis(slot))));
+    }
+    demand.parse().map(RunId::OnDemand).map_err(|error| WireError::new("a run's id", error))
+}
+
+#[derive(Deserialize)]
+struct KeySaid {
+    tenant: String,
+    name: String,
+    slot: i64,
+    demand: String,
+}
+
+impl KeySaid {
+    fn key(&self) -> Read<RunKey> {
+        Ok(RunKey { job: job_key(&self.tenant, &self.name)?, run: run_id(self.slot, &self.demand)? })
+    }
+}
+
+fn job_key(tenant: &str, name: &str) -> Read<JobKey> {
+    let bad = |error| WireError::new("a job's key", error);
+    Ok(JobKey { tenant: tenant.parse().map_err(bad)?, name: name.parse().map_err(bad)? })
+}
+
+fn slot(said: Option<i64>) -> Option<Slot> {
+    said.map(|slot| Slot(Millis(slot)))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ClaimSaid {
+    Won {
+        attempt: u32,
+        fence: u64,
+        payload: Option<String>,
+    },
+    Ended(Status),
+    Running {
+        attempt: u32,
+        lease_end: i64,
+    },
+    Overlap(IdSaid),
+    Stale,
+    #[serde(rename = "none")]
+    Unknown(Option<i64>),
+    Late,
+    Early,
+    Superseded(Option<i64>),
+    Held(Option<i64>),
+    Old,
+}
+
+pub(super) fn claim(said: &str) -> Read<ClaimAnswer> {
+    Ok(match from_json("the answer to a claim", said)? {
+        ClaimSaid::Won { attempt, fence, payload } => ClaimAnswer::Won {
+            attempt: Attempt(attempt),
+            fence: Fence(fence),
+            payload: payload.map(|payload| bytes("a payload", &payload)).transpose()?,
+        },
+        ClaimSaid::Ended(status) => ClaimAnswer::Ended(status),
+        ClaimSaid::Running { attempt, lease_end } => {
+            ClaimAnswer::Running { attempt: Attempt(attempt), lease_end: Millis(lease_end) }
+        }
+        ClaimSaid::Overlap(with) => ClaimAnswer::Overlap { with: with.into() },
+        ClaimSaid::Stale => ClaimAnswer::Stale,
+        ClaimSaid::Unknown(newest) => ClaimAnswer::None { newest_started: slot(newest) },
+        ClaimSaid::Late => ClaimAnswer::Late,
+        ClaimSaid::Early => ClaimAnswer::Early,
+        ClaimSaid::Superseded(newest) => ClaimAnswer::Superseded { newest_started: slot(newest) },
+        ClaimSaid::Held(until) => ClaimAnswer::Held { until: until.map(Millis) },
+        ClaimSaid::Old => ClaimAnswer::Old,
+    })
+}
+
+/// What a heartbeat is answered; none: another session holds the job.
+pub(super) fn heartbeat(said: &str) -> Read<Option<HeartbeatAnswer>> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Said {
+        Renewed { lease_end: i64, cancelled: bool },
+        Refused,
+        Locked,
+    }
+    Ok(match from_json("the answer to a heartbeat", said)? {
+        Said::Renewed { lease_end, cancelled } => {
+            Some(HeartbeatAnswer::Renewed { lease_end: Millis(lease_end), cancelled })
+        }
+        Said::Refused => Some(HeartbeatAnswer::Refused),
+        Said::Locked => None,
+    })
+}
+
+pub(super) fn accepted(said: &str) -> Read<Accepted> {
+    match said {
+        "\"done\"" => Ok(Accepted::Done),
+        "\"refused\"" => Ok(Accepted::Refused),
+        other => Err(WireError::new("the answer to an end", other)),
+    }
+}
+
+pub(super) fn written(said: &str) -> Read<Written> {
+    let word: String = from_json("the answer to a write", said)?;
+    Written::from_word(&word).ok_or_else(|| WireError::new("the answer to a write", word))
+}
+
+pub(super) fn trigger(said: &str) -> Read<TriggerAnswer> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Said {
+        Stored,
+        Exists(Status),
+        Ended,
+        Full,
+    }
+    Ok(match from_json("the answer to a trigger", said)? {
+        Said::Stored => TriggerAnswer::Stored,
+        Said::Exists(status) => TriggerAnswer::Exists(status),
+        Said::Ended => TriggerAnswer::Ended,
+        Said::Full => TriggerAnswer::Full,
+    })
+}
+
+pub(super) fn cancel(said: &str) -> Read<CancelAnswer> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Said {
+        Interrupted,
+        Told,
+        Ended(Status),
+        #[serde(rename = "none")]
+        Unknown,
+    }
+    Ok(match from_json("the answer to a cancel", said)? {
+        Said::Interrupted => CancelAnswer::Interrupted,
+        Said::Told => CancelAnswer::Told,
+        Said::Ended(status) => CancelAnswer::Ended(status),
+        Said::Unknown => CancelAnswer::None,
+    })
+}
+
+pub(super) fn close(said: &str) -> Read<CloseAnswer> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Said {
+        Closed,
+        Live,
+        Offered,
+        Ended(Status),
+        #[serde(rename = "none")]
+        Unknown,
+    }
+    Ok(match from_json("the answer to a close", said)? {
+        Said::Closed => CloseAnswer::Closed,
+        Said::Live => CloseAnswer::Live,
+        Said::Offered => CloseAnswer::Offered,
+        Said::Ended(status) => CloseAnswer::Ended(status),
+        Said::Unknown => CloseAnswer::None,
+    })
+}
+
+pub(super) fn unblock(said: &str) -> Read<UnblockAnswer> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Said {
+        Unblocked,
+        NotBlocked,
+        Live(IdSaid),
+    }
+    Ok(match from_json("the answer to an unblock", said)? {
+        Said::Unblocked => UnblockAnswer::Unblocked,
+        Said::NotBlocked => UnblockAnswer::NotBlocked,
+        Said::Live(run) => UnblockAnswer::Live { run: run.into() },
+    })
+}
+
+fn hold(said: Option<String>) -> Read<Option<Hold>> {
+    said.map(|text| from_json("a hold", &text)).transpose()
+}
+
+pub(super) fn announced(said: &str) -> Read<AnnounceAnswer> {
+    #[derive(Deserialize)]
+    struct Said {
+        since: i64,
+        newest_started: Option<i64>,
+        newest_skipped: Option<i64>,
+        hold: Option<String>,
+    }
+    let said: Said = from_json("the answer to an announcement", said)?;
+    Ok(AnnounceAnswer {
+        since: Millis(said.since),
+        newest_started: slot(said.newest_started),
+        newest_skipped: slot(said.newest_skipped),
+        hold: hold(said.hold)?,
+    })
+}
+
+#[derive(Deserialize)]
+struct StandingSaid {
+    newest_started: Option<i64>,
+    newest_skipped: Option<i64>,
+    standing: Option<RunSaid>,
+}
+
+#[derive(Deserialize)]
+struct RunSaid {
+    status: Status,
+    due: i64,
+    lease_end: i64,
+    released: bool,
+    attempt: u32,
+    lease: u64,
+    outcome: Option<String>,
+}
+
+/// Where the run of this key stands.
+pub(super) fn standing(key: RunKey, said: &str) -> Read<RunStanding> {
+    let said: StandingSaid = from_json("where a run stands", said)?;
+    let read = |said: RunSaid| {
+        let reason = match said.outcome.map(|text| outcome(&text)).transpose()? {
+            Some(Outcome::Interrupted { reason }) => Some(reason),
+            _ => None,
+        };
+        Ok(Standing {
+            status: said.status,
+            due: Millis(said.due),
+            lease_end: Millis(said.lease_end),
+            released: said.released,
+            attempt: Attempt(said.attempt),
+            lease: std::time::Duration::from_millis(said.lease),
+            reason,
+        })
+    };
+    Ok(RunStanding {
+        key,
+        standing: said.standing.map(read).transpose()?,
+        newest_started: slot(said.newest_started),
+        newest_skipped: slot(said.newest_skipped),
+    })
+}
+
+/// A standing that says which run it is of.
+pub(super) fn keyed_standing(said: &str) -> Read<RunStanding> {
+    #[derive(Deserialize)]
+    struct Said<'a> {
+        run: KeySaid,
+        #[serde(borrow)]
+        at: &'a serde_json::value::RawValue,
+    }
+    let found: Said<'_> = from_json("an unfinished run", said)?;
+    standing(found.run.key()?, found.at.get())
+}
+
+fn outcome(text: &str) -> Read<Outcome> {
+    from_json::<WireOutcome>("an outcome", text)?.outcome()
+}
+
+#[derive(Deserialize)]
+struct WholeSaid {
+    run: KeySaid,
+    status: Status,
+    due: i64,
+    lease_end: i64,
+    released: bool,
+    starts: u32,
+    hand_overs: u32,
+    ended_at: Option<i64>,
+    cancelled: Option<String>,
+    state_size: Option<u64>,
+    kept_size: u64,
+    progress: Option<String>,
+    outcome: Option<String>,
+    payload: Option<String>,
+    current: Option<AttemptSaid>,
+    older: Option<Vec<AttemptSaid>>,
+}
+
+#[derive(Deserialize)]
+struct AttemptSaid {
+    attempt: u32,
+    token: String,
+    fence: u64,
+    meta: String,
+    started_at: i64,
+    ended_at: Option<i64>,
+    ended: Option<AttemptEnd>,
+    usage: Option<String>,
+    write_number: u64,
+    write_word: String,
+    log_number: u64,
+    log_word: String,
+}
+
+impl AttemptSaid {
+    fn record(self) -> Read<AttemptRecord> {
+        let (runner, digest, terms) = from_json::<Meta>("an attempt's policy", &self.meta)?.parts()?;
+        let last = |number, word: &str| {
+            let written = Written::from_word(word).ok_or_else(|| WireError::new("a write's answer", word))?;
+            Ok(LastWrite { number, written })
+        };
+        Ok(AttemptRecord {
+            attempt: Attempt(self.attempt),
+            // The server writes it with dashes.
+            token: token(&self.token.replace('-', ""))?,
+            fence: Fence(self.fence),
+            runner,
+            terms,
+            digest,
+            started_at: Millis(self.started_at),
+            ended: self.ended_at.map(Millis).zip(self.ended),
+            last_write: last(self.write_number, &self.write_word)?,
+            last_log: last(self.log_number, &self.log_word)?,
+            usage: self.usage.map(|text| from_json::<Usage>("an attempt's usage", &text)).transpose()?,
+        })
+    }
+}
+
+impl WholeSaid {
+    fn view(self) -> Read<RunView> {
+        let key = self.run.key()?;
+        let attempts = self.older.unwrap_or_default().into_iter().chain(self.current);
+        let run = Run {
+            status: self.status,
+            due: Millis(self.due),
+            lease_end: Millis(self.lease_end),
+            released: self.released,
+            starts: self.starts,
+            hand_overs: self.hand_overs,
+            attempts: attempts.map(AttemptSaid::record).collect::<Read<_>>()?,
+            ended_at: self.ended_at.map(Millis),
+            outcome: self.outcome.map(|text| outcome(&text)).transpose()?,
+            progress: self.progress.map(|text| from_json::<Progress>("a progress report", &text)).transpose()?,
+            payload: self.payload.map(|text| bytes("a payload", &text)).transpose()?,
+            cancelled: self.cancelled.map(|text| from_json("a reason", &text)).transpose()?,
+            state_size: self.state_size,
+            kept_size: self.kept_size,
+        };
+        Ok(RunView { key, run })
+    }
+}
+
+/// All that is kept of a run.
+pub(super) fn whole_run(said: &str) -> Read<RunView> {
+    from_json::<WholeSaid>("a run", said)?.view()
+}
+
+/// A job.
+pub(super) fn job(said: &str) -> Read<JobView> {
+    #[derive(Deserialize)]
+    struct Said {
+        tenant: String,
+        name: String,
+        revision: u64,
+        newest_started: Option<i64>,
+        newest_skipped: Option<i64>,
+        since: Option<i64>,
+        fingerprint: String,
+        last_offered: Option<i64>,
+        hold: Option<String>,
+        stored: u64,
+        unfinished: u64,
+        last: Option<WholeSaid>,
+    }
+    let said: Said = from_json("a job", said)?;
+    Ok(JobView {
+        key: job_key(&said.tenant, &said.name)?,
+        revision: said.revision,
+        newest_started: slot(said.newest_started),
+        newest_skipped: slot(said.newest_skipped),
+        since: said.since.map(Millis),
+        fingerprint: from_json("a fingerprint", &said.fingerprint)?,
+        last_offered: said.last_offered.map(Millis),
+        hold: hold(said.hold)?,
+        stored: said.stored,
+        unfinished: said.unfinished,
+        last: said.last.map(WholeSaid::view).transpose()?,
+    })
+}
+
+/// A log line.
+pub(super) fn log_entry(said: &str) -> Read<LogEntry> {
+    #[derive(Deserialize)]
+    struct Said {
+        sequence: u64,
+        attempt: u32,
+        line: String,
+    }
+    let said: Said = from_json("a log line", said)?;
+    Ok(LogEntry {
+        sequence: said.sequence,
+        attempt: Attempt(said.attempt),
+        line: from_json("a log line", &said.line)?,
+    })
+}
+
+/// What a host was told about a run of this job.
+pub(super) fn told(job: &JobKey, said: &str) -> Read<Told> {
+    #[derive(Deserialize)]
+    struct Said {
+        slot: i64,
+        demand: String,
+        body: String,
+    }
+    let said: Said = from_json("what a host was told", said)?;
+    let body: super::told::Body<'_> = from_json("what a host was told", &said.body)?;
+    Ok(body.told(RunKey { job: job.clone(), run: run_id(said.slot, &said.demand)? }))
+}
+
+/// A host.
+pub(super) fn host(said: &str) -> Read<HostRecord> {
+    #[derive(Deserialize)]
+    struct Said {
+        report: String,
+        first_seen: i64,
+        last_seen: i64,
+        drain: bool,
+    }
+    let said: Said = from_json("a host", said)?;
+    let report: HostReport = from_json::<super::told::Report<'_>>("a host's report", &said.report)?.into();
+    Ok(HostRecord {
+        report,
+        first_seen: Millis(said.first_seen),
+        last_seen: Millis(said.last_seen),
+        orders: HostOrders { drain: said.drain },
+    })
+}
+
+/// Who a store is.
+pub(super) fn identity(said: &str) -> Read<Identity> {
+    #[derive(Deserialize)]
+    struct Said {
+        id: String,
+        secret: String,
+    }
+    let said: Said = from_json("an identity", said)?;
+    let secret = bytes("a secret", &said.secret)?;
+    let secret = secret.try_into().map_err(|_| WireError::new("a secret", "it has not 32 bytes"))?;
+    Ok(Identity { id: said.id, secret })
+}

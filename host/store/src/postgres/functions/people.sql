@@ -1,0 +1,201 @@
+-- What people look at: whole runs, jobs, what hosts were told, hosts. Arguments and answers as in read.sql.
+
+-- All that is kept of a run, as JSON; texts that no rule looks into stay texts.
+CREATE OR REPLACE FUNCTION leasehold.whole_run(job leasehold.jobs, r leasehold.runs) RETURNS json
+LANGUAGE sql STABLE AS $$
+    SELECT json_build_object(
+        'run', json_build_object('tenant', job.tenant, 'name', job.name, 'slot', r.slot, 'demand', r.demand),
+        'status', r.status, 'due', r.due, 'lease_end', r.lease_end, 'released', r.released, 'starts', r.starts,
+        'hand_overs', r.hand_overs, 'ended_at', r.ended_at, 'cancelled', r.cancelled, 'state_size', r.state_size,
+        'kept_size', r.kept_size, 'progress', r.progress, 'outcome', r.outcome,
+        'payload', CASE WHEN r.demand <> '' THEN (
+            SELECT encode(p.payload, 'hex') FROM leasehold.payloads p
+            WHERE p.job_id = r.job_id AND p.slot = r.slot AND p.demand = r.demand) END,
+        'current', CASE WHEN r.attempt > 0 THEN json_build_object(
+            'attempt', r.attempt, 'token', r.token, 'fence', r.fence, 'meta', r.meta, 'started_at', r.started_at,
+            'ended_at', r.attempt_ended_at, 'ended', r.attempt_end, 'usage', r.usage,
+            'write_number', r.write_number, 'write_word', r.write_word,
+            'log_number', r.log_number, 'log_word', r.log_word) END,
+        'older', CASE WHEN r.attempt > 1 THEN (
+            SELECT json_agg(json_build_object(
+                'attempt', a.attempt, 'token', a.token, 'fence', a.fence, 'meta', a.meta, 'started_at', a.started_at,
+                'ended_at', a.ended_at, 'ended', a.ended, 'usage', a.usage,
+                'write_number', a.write_number, 'write_word', a.write_word,
+                'log_number', a.log_number, 'log_word', a.log_word) ORDER BY a.attempt)
+            FROM leasehold.attempts a
+            WHERE a.job_id = r.job_id AND a.slot = r.slot AND a.demand = r.demand) END)
+$$;
+
+-- "tenant","name","slot","demand". Answers the run, if there is one.
+CREATE OR REPLACE FUNCTION leasehold.show(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    at bigint := leasehold.clock();
+BEGIN
+    PERFORM leasehold.guard(doc);
+    RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
+    RETURN QUERY
+    SELECT 0, at, j.revision, leasehold.whole_run(j, r)::text
+    FROM leasehold.jobs j JOIN leasehold.runs r ON r.job_id = j.id
+    WHERE j.namespace = doc->>'namespace' AND j.tenant = doc->>'tenant' AND j.name = doc->>'name'
+        AND r.slot = (doc->>'slot')::bigint AND r.demand = doc->>'demand';
+END
+$$;
+
+-- "tenant","name" (null: all jobs), "status" (null: any), "since" (null: ever), "limit". Runs, newest first. Each job
+-- gives its newest ones from its index, so that a long history costs nothing.
+CREATE OR REPLACE FUNCTION leasehold.history(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    of_tenant text := doc->>'tenant';
+    of_name text := doc->>'name';
+    of_status text := doc->>'status';
+    first_due bigint := coalesce((doc->>'since')::bigint, -9223372036854775808);
+    top bigint := (doc->>'limit')::bigint;
+    at bigint := leasehold.clock();
+BEGIN
+    PERFORM leasehold.guard(doc);
+    RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
+    RETURN QUERY
+    SELECT 0, at, j.revision, leasehold.whole_run(j, n.r)::text
+    FROM leasehold.jobs j CROSS JOIN LATERAL (
+        SELECT r FROM leasehold.runs r
+        WHERE r.job_id = j.id AND r.due >= first_due AND (of_status IS NULL OR r.status = of_status)
+        ORDER BY r.due DESC, r.slot, r.demand LIMIT top) n
+    WHERE j.namespace = doc->>'namespace'
+        AND (of_tenant IS NULL OR j.tenant = of_tenant AND j.name = of_name)
+    ORDER BY (n.r).due DESC, j.tenant, j.name, (n.r).slot, (n.r).demand
+    LIMIT top;
+END
+$$;
+
+-- All jobs, ordered by key, each with its newest run.
+CREATE OR REPLACE FUNCTION leasehold.list_jobs(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    at bigint := leasehold.clock();
+BEGIN
+    PERFORM leasehold.guard(doc);
+    RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
+    RETURN QUERY
+    SELECT 0, at, j.revision, json_build_object(
+        'tenant', j.tenant, 'name', j.name, 'revision', j.revision, 'newest_started', j.newest_started,
+        'newest_skipped', j.newest_skipped, 'since', j.since, 'fingerprint', j.fingerprint,
+        'last_offered', j.last_offered, 'hold', j.hold, 'stored', j.stored,
+        'unfinished', (SELECT count(*) FROM leasehold.runs r WHERE r.job_id = j.id AND r.ended_at IS NULL),
+        'last', (
+            SELECT leasehold.whole_run(j, r) FROM leasehold.runs r WHERE r.job_id = j.id
+            ORDER BY r.due DESC, r.slot, r.demand LIMIT 1))::text
+    FROM leasehold.jobs j WHERE j.namespace = doc->>'namespace' ORDER BY j.tenant, j.name;
+END
+$$;
+
+-- "kept", and "told":[{tenant,name,slot,demand,body}…], oldest first. Of each job the newest "kept" are kept; a job that
+-- is unknown has nothing to explain. No answer.
+CREATE OR REPLACE FUNCTION leasehold.keep_told(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM leasehold.guard(doc);
+    INSERT INTO leasehold.told (job_id, slot, demand, body)
+        SELECT j.id, t.slot, t.demand, t.body
+        FROM ROWS FROM (jsonb_to_recordset(doc->'told') AS
+                (tenant text, name text, slot bigint, demand text, body text))
+            WITH ORDINALITY AS t(tenant, name, slot, demand, body, nth)
+        JOIN leasehold.jobs j ON j.namespace = doc->>'namespace' AND j.tenant = t.tenant AND j.name = t.name
+        ORDER BY t.nth;
+    DELETE FROM leasehold.told t USING (
+        SELECT j.id, (
+            SELECT o.id FROM leasehold.told o WHERE o.job_id = j.id
+            ORDER BY o.id DESC OFFSET (doc->>'kept')::bigint LIMIT 1) AS newest_dropped
+        FROM (SELECT DISTINCT t.tenant, t.name
+            FROM jsonb_to_recordset(doc->'told') AS t(tenant text, name text)) named
+        JOIN leasehold.jobs j ON j.namespace = doc->>'namespace' AND j.tenant = named.tenant AND j.name = named.name) d
+        WHERE t.job_id = d.id AND t.id <= d.newest_dropped;
+END
+$$;
+
+-- "tenant","name","limit", and "slot","demand" (null: of all its runs). Answers bodies, newest first.
+CREATE OR REPLACE FUNCTION leasehold.read_told(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM leasehold.guard(doc);
+    RETURN QUERY
+    SELECT 0, 0::bigint, 0::bigint, json_build_object('slot', t.slot, 'demand', t.demand, 'body', t.body)::text
+    FROM leasehold.jobs j JOIN leasehold.told t ON t.job_id = j.id
+    WHERE j.namespace = doc->>'namespace' AND j.tenant = doc->>'tenant' AND j.name = doc->>'name'
+        AND (doc->>'slot' IS NULL OR t.slot = (doc->>'slot')::bigint AND t.demand = doc->>'demand')
+    ORDER BY t.id DESC LIMIT (doc->>'limit')::bigint;
+END
+$$;
+
+-- "name","instance" in hexadecimal, "report", and "kept": for how many ms a host that is not heard of is kept. A host
+-- says that it is there. Answers whether it is to take nothing new.
+CREATE OR REPLACE FUNCTION leasehold.report_host(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    at bigint := leasehold.clock();
+BEGIN
+    PERFORM leasehold.guard(doc);
+    DELETE FROM leasehold.hosts h WHERE (h.namespace, h.name, h.instance) IN (
+        SELECT o.namespace, o.name, o.instance FROM leasehold.hosts o
+        WHERE o.namespace = doc->>'namespace' AND o.last_seen < at - (doc->>'kept')::bigint
+        FOR UPDATE SKIP LOCKED);
+    RETURN QUERY
+    INSERT INTO leasehold.hosts AS h (namespace, name, instance, report, first_seen, last_seen)
+        VALUES (doc->>'namespace', decode(doc->>'name', 'hex'), decode(doc->>'instance', 'hex'), doc->>'report', at, at)
+        ON CONFLICT (namespace, name, instance) DO UPDATE SET report = excluded.report, last_seen = at
+        RETURNING 0, at, 0::bigint, h.drain::text;
+END
+$$;
+
+-- The hosts, by name and instance. Answers {report,first_seen,last_seen,drain}.
+CREATE OR REPLACE FUNCTION leasehold.list_hosts(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    at bigint := leasehold.clock();
+BEGIN
+    PERFORM leasehold.guard(doc);
+    RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
+    RETURN QUERY
+    SELECT 0, at, 0::bigint, json_build_object(
+        'report', h.report, 'first_seen', h.first_seen, 'last_seen', h.last_seen, 'drain', h.drain)::text
+    FROM leasehold.hosts h WHERE h.namespace = doc->>'namespace' ORDER BY h.name, h.instance;
+END
+$$;
+
+-- "name" in hexadecimal, "drain". Asks hosts of this name to take nothing new, or to go on. Answers how many are known.
+CREATE OR REPLACE FUNCTION leasehold.drain(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    found_hosts bigint;
+BEGIN
+    PERFORM leasehold.guard(doc);
+    UPDATE leasehold.hosts h SET drain = (doc->>'drain')::boolean
+        WHERE h.namespace = doc->>'namespace' AND h.name = decode(doc->>'name', 'hex');
+    GET DIAGNOSTICS found_hosts = ROW_COUNT;
+    RETURN NEXT ROW(0, 0, 0, found_hosts::text)::leasehold.answer;
+END
+$$;
+
+-- "id","secret" (hexadecimal): who this store is to be if it is used for the first time. Answers {id,secret} as it is.
+CREATE OR REPLACE FUNCTION leasehold.identity(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM leasehold.guard(doc);
+    INSERT INTO leasehold.identities
+        VALUES (doc->>'namespace', doc->>'id', decode(doc->>'secret', 'hex')) ON CONFLICT DO NOTHING;
+    RETURN QUERY
+    SELECT 0, 0::bigint, 0::bigint, json_build_object('id', i.id, 'secret', encode(i.secret, 'hex'))::text
+    FROM leasehold.identities i WHERE i.namespace = doc->>'namespace';
+END
+$$;
+
+-- "jobs":[text…]. Tells those who listen, after this transaction, which jobs were released or triggered. No answer.
+CREATE OR REPLACE FUNCTION leasehold.wake(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM leasehold.guard(doc);
+    PERFORM pg_notify('leasehold', json_build_object('namespace', doc->>'namespace', 'job', w.job)::text)
+        FROM jsonb_array_elements_text(doc->'jobs') AS w(job);
+END
+$$;

@@ -1,0 +1,295 @@
+//! Calls in a queue, and the tasks that serve it, each with a connection of its own.
+//!
+//! A task takes what has arrived. Requests about jobs that arrived together travel in one call and share its commit;
+//! nobody waits for company. The task owns its connection, so a caller that gives up never cuts a call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::address::Address;
+use super::call::{BATCH, Function, Row, join};
+use super::error::{Fault, PostgresError, Shared};
+use super::link::{Link, now};
+use crate::error::StoreError;
+use crate::view::CALL_LIMIT;
+
+/// Calls that may wait. Callers beyond that wait to put theirs in.
+const QUEUE: usize = 1_024;
+
+/// Requests that share a call at most, so that none waits long for the others.
+const TOGETHER: usize = 64;
+
+/// How long a call of many waits for one job's lock, before each goes alone.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// How long a request waits for its job's lock when the others of its call are to go first.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+/// How often a call that met others is repeated.
+const REPEATS: u32 = 5;
+
+/// Where calls wait. Dropping it serves what is in the queue and closes the connections.
+#[derive(Clone)]
+pub(super) struct Lane {
+    queue: mpsc::Sender<Work>,
+    server: Arc<str>,
+}
+
+/// Rows, or what became of the call.
+pub(super) type Answer = Result<Vec<Row>, Fault>;
+
+/// One call in the queue.
+struct Work {
+    ask: Ask,
+    /// How long it may wait for a lock.
+    patience: Duration,
+    deadline: Instant,
+    reply: oneshot::Sender<Answer>,
+}
+
+enum Ask {
+    /// About a job: may share a call.
+    Request(String),
+    /// A call of its own.
+    Call(&'static Function, String),
+}
+
+impl Lane {
+    /// Starts so many tasks.
+    pub(super) fn start(address: &Address, namespace: &str, connections: usize) -> Lane {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let queued = Arc::new(Mutex::new(Queued { requests, next: None }));
+        for _ in 0..connections {
+            let link = Link::new(address.clone(), namespace.to_owned());
+            tokio::spawn(serve(link, queued.clone()));
+        }
+        Lane { queue, server: address.shown.as_str().into() }
+    }
+
+    /// Carries out one request about a job. Answers its row.
+    pub(super) async fn request(&self, doing: &'static str, ask: String) -> Result<Row, StoreError> {
+        let entered = self.enter_request(ask).await;
+        self.row(doing, entered.answer().await)
+    }
+
+    /// Puts a request about a job into the queue.
+    pub(super) async fn enter_request(&self, ask: String) -> Entered {
+        self.enter(Ask::Request(ask), CALL_LIMIT, deadline()).await
+    }
+
+    /// The one row of a request.
+    pub(super) fn row(&self, doing: &'static str, answer: Answer) -> Result<Row, StoreError> {
+        let rows = answer.map_err(|fault| fault.told(doing))?;
+        rows.into_iter().next().ok_or_else(|| self.unreadable(doing, "a request was not answered"))
+    }
+
+    /// Calls a function on its own, until the deadline; it waits for a lock as long as `patience` says.
+    pub(super) async fn call_until(
+        &self,
+        function: &'static Function,
+        ask: String,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<Vec<Row>, Fault> {
+        self.enter(Ask::Call(function, ask), patience, deadline).await.answer().await
+    }
+
+    /// Calls a function on its own.
+    pub(super) async fn call(
+        &self,
+        doing: &'static str,
+        function: &'static Function,
+        ask: String,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.call_until(function, ask, CALL_LIMIT, deadline()).await.map_err(|fault| fault.told(doing))
+    }
+
+    /// Of an answer that is not understood.
+    pub(super) fn unreadable(&self, doing: &'static str, reason: impl ToString) -> StoreError {
+        let error = PostgresError::Unreadable { server: self.server.to_string(), reason: reason.to_string() };
+        StoreError::Rejected { doing, source: Box::new(error) }
+    }
+
+    async fn enter(&self, ask: Ask, patience: Duration, deadline: Instant) -> Entered {
+        let (reply, answer) = oneshot::channel();
+        let ended: Shared = PostgresError::Ended { server: self.server.to_string() }.into();
+        let work = Work { ask, patience, deadline, reply };
+        match tokio::time::timeout_at(deadline, self.queue.send(work)).await {
+            Ok(Ok(())) => Entered::Waits(answer, ended),
+            Ok(Err(_)) => Entered::Failed(Fault::NotSent(ended)),
+            Err(_) => Entered::Failed(Fault::NotSent(PostgresError::Busy { server: self.server.to_string() }.into())),
+        }
+    }
+}
+
+/// A call that was put into the queue, or not.
+pub(super) enum Entered {
+    /// Its answer comes here; the other is what to say when the task ends before.
+    Waits(oneshot::Receiver<Answer>, Shared),
+    Failed(Fault),
+}
+
+impl Entered {
+    /// Waits for the answer.
+    pub(super) async fn answer(self) -> Answer {
+        match self {
+            Entered::Waits(answer, ended) => answer.await.unwrap_or(Err(Fault::Unknown(ended))),
+            Entered::Failed(fault) => Err(fault),
+        }
+    }
+}
+
+/// Until when a call that begins now may take.
+pub(super) fn deadline() -> Instant {
+    now() + CALL_LIMIT
+}
+
+/// What waits for any of the tasks of a lane.
+struct Queued {
+    requests: mpsc::Receiver<Work>,
+    /// Taken out and put back.
+    next: Option<Work>,
+}
+
+impl Queued {
+    /// The next call with the requests that may share it; none when the lane is gone.
+    async fn take(&mut self) -> Option<Vec<Work>> {
+        let first = match self.next.take() {
+            Some(work) => work,
+            None => self.requests.recv().await?,
+        };
+        let mut together = vec![first];
+        while matches!(together[0].ask, Ask::Request(_)) && together.len() < TOGETHER {
+            match self.requests.try_recv() {
+                Ok(work) if matches!(work.ask, Ask::Request(_)) => together.push(work),
+                Ok(work) => {
+                    self.next = Some(work);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        Some(together)
+    }
+}
+
+async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>) {
+    loop {
+        let taken = queued.lock().await.take().await;
+        let Some(mut works) = taken else { return };
+        // Nobody waits for these any more, and they have not begun.
+        works.retain(|work| !work.reply.is_closed());
+        let mut in_time = Vec::with_capacity(works.len());
+        for work in works {
+            if work.deadline <= now() {
+                let busy = PostgresError::Busy { server: link.server().to_owned() };
+                tell(work, Err(Fault::NotSent(busy.into())));
+            } else {
+                in_time.push(work);
+            }
+        }
+        match in_time.len() {
+            0 => {}
+            1 => alone(&mut link, in_time.remove(0)).await,
+            _ => together(&mut link, in_time).await,
+        }
+    }
+}
+
+/// Sends many requests in one call. If one spoils it, each goes alone.
+async fn together(link: &mut Link, works: Vec<Work>) {
+    let ask = batch(works.iter().map(|work| &work.ask));
+    let deadline = works.iter().map(|work| work.deadline).min().unwrap_or_else(deadline);
+    let fault = match repeated(link, &BATCH, &ask, SHORT, deadline).await {
+        Ok(rows) => return hand_out(link, works, rows),
+        Err(fault) => fault,
+    };
+    if matches!(fault, Fault::NotSent(_) | Fault::Unknown(_) | Fault::Hindered(_)) {
+        return works.into_iter().for_each(|work| tell(work, Err(fault.clone())));
+    }
+    // S14: a job whose row is held, or whose record is damaged, stands in nobody's way but its own.
+    let mut held = Vec::new();
+    for work in works {
+        let Ask::Request(request) = &work.ask else { unreachable!("only requests travel together") };
+        let ask = batch_of(&[request]);
+        match repeated(link, &BATCH, &ask, SHORTEST, work.deadline).await {
+            Err(Fault::Locked(_)) => held.push(work),
+            answer => tell(work, answer),
+        }
+    }
+    for work in held {
+        alone(link, work).await;
+    }
+}
+
+/// Sends one call.
+async fn alone(link: &mut Link, work: Work) {
+    let answer = match &work.ask {
+        Ask::Request(request) => {
+            let ask = batch_of(&[request]);
+            repeated(link, &BATCH, &ask, work.patience, work.deadline).await
+        }
+        Ask::Call(function, ask) => repeated(link, function, ask, work.patience, work.deadline).await,
+    };
+    tell(work, answer);
+}
+
+/// Sends a call, and at once again when it met others and was rolled back.
+async fn repeated(link: &mut Link, function: &Function, ask: &str, patience: Duration, deadline: Instant) -> Answer {
+    let mut repeats = 0;
+    loop {
+        match link.call(function, ask, patience, deadline).await {
+            Err(Fault::Conflict(_)) if repeats < REPEATS => repeats += 1,
+            answer => return answer,
+        }
+    }
+}
+
+/// The fields of a batch of these requests.
+fn batch<'a>(asks: impl Iterator<Item = &'a Ask>) -> String {
+    let requests: Vec<&str> = asks
+        .filter_map(|ask| match ask {
+            Ask::Request(request) => Some(request.as_str()),
+            Ask::Call(..) => None,
+        })
+        .collect();
+    batch_of(&requests)
+}
+
+fn batch_of<S: AsRef<str>>(requests: &[S]) -> String {
+    let mut text = String::from("{\"requests\":[");
+    for (ordinal, request) in requests.iter().enumerate() {
+        if ordinal > 0 {
+            text.push(',');
+        }
+        let ordinal = ["{\"ordinal\":", &ordinal.to_string(), "}"].concat();
+        text.push_str(&join(&ordinal, request.as_ref()));
+    }
+    text.push_str("]}");
+    text
+}
+
+/// Gives each request its row.
+fn hand_out(link: &Link, works: Vec<Work>, rows: Vec<Row>) {
+    let mut slots: Vec<Option<Row>> = works.iter().map(|_| None).collect();
+    for row in rows {
+        if let Some(slot) = usize::try_from(row.ordinal).ok().and_then(|ordinal| slots.get_mut(ordinal)) {
+            *slot = Some(row);
+        }
+    }
+    for (work, row) in works.into_iter().zip(slots) {
+        let missing = || {
+            let reason = "a request was not answered".to_owned();
+            Fault::Unknown(PostgresError::Unreadable { server: link.server().to_owned(), reason }.into())
+        };
+        tell(work, row.map(|row| vec![row]).ok_or_else(missing));
+    }
+}
+
+/// A caller that has given up meanwhile sends the same again (S13).
+fn tell(work: Work, answer: Answer) {
+    let _ = work.reply.send(answer);
+}

@@ -1,0 +1,147 @@
+//! Telling other hosts that a job was released or triggered: only a hint, after the fact, and on connections of its own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_lease::id::JobKey;
+use serde::{Deserialize, Serialize};
+use sqlx::Executor;
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::address::Address;
+use super::call::WAKE;
+use super::connect::CONNECT_LIMIT;
+use super::error::ConnectError;
+use super::lane::deadline;
+use super::link::Link;
+use crate::view::CALL_LIMIT;
+use crate::wakeups::Wakeups;
+use crate::wire::{from_json, to_json};
+
+/// The channel of all namespaces; each hint says which it is for.
+const CHANNEL: &str = "leasehold";
+
+/// Hints that may wait to be sent; what is beyond is left to polling.
+const QUEUE: usize = 256;
+
+/// A connection that heard nothing for so long is asked whether it is still there.
+const QUIET: Duration = Duration::from_secs(30);
+
+/// From one attempt to listen to the next.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Sends hints to other hosts and hears theirs. Dropping it ends both.
+pub(super) struct Hints {
+    queue: mpsc::Sender<JobKey>,
+    listening: JoinHandle<()>,
+}
+
+impl Hints {
+    /// Begins to listen, and answers once it does.
+    pub(super) async fn start(
+        address: &Address,
+        namespace: &str,
+        wakeups: Arc<Wakeups>,
+    ) -> Result<Hints, ConnectError> {
+        let listener = listen(address).await.map_err(|error| ConnectError::from_server(&address.shown, error))?;
+        let listening = tokio::spawn(hear(listener, address.clone(), namespace.to_owned(), wakeups));
+        let (queue, hints) = mpsc::channel(QUEUE);
+        tokio::spawn(send(hints, Link::new(address.clone(), namespace.to_owned())));
+        Ok(Hints { queue, listening })
+    }
+
+    /// Tells other hosts, some time soon.
+    pub(super) fn send(&self, job: &JobKey) {
+        // A full queue means that hosts are told about many jobs already; this one they find by polling.
+        let _ = self.queue.try_send(job.clone());
+    }
+}
+
+impl Drop for Hints {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+#[derive(Serialize)]
+struct WakeAsk {
+    jobs: BTreeSet<String>,
+}
+
+/// Sends what has gathered while the last message was under way, in one transaction.
+async fn send(mut hints: mpsc::Receiver<JobKey>, mut link: Link) {
+    while let Some(first) = hints.recv().await {
+        let mut jobs = BTreeSet::from([first.to_string()]);
+        while let Ok(next) = hints.try_recv() {
+            jobs.insert(next.to_string());
+        }
+        if let Err(fault) = link.call(&WAKE, &to_json(&WakeAsk { jobs }), CALL_LIMIT, deadline()).await {
+            tracing::debug!(server = link.server(), ?fault, "other hosts were not told, and will find out by polling");
+        }
+    }
+}
+
+async fn listen(address: &Address) -> Result<PgListener, sqlx::Error> {
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(CONNECT_LIMIT)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_lazy_with(address.options.clone());
+    let mut listener = PgListener::connect_with(&pool).await?;
+    // A lost connection is seen as such, and this module decides when to try again.
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    Ok(listener)
+}
+
+/// Listens for ever, again and again where the connection is lost.
+async fn hear(first: PgListener, address: Address, namespace: String, wakeups: Arc<Wakeups>) {
+    let mut listener = Some(first);
+    loop {
+        if let Some(listener) = listener.take() {
+            hear_until_lost(listener, &namespace, &wakeups).await;
+            tracing::info!(server = address.shown, "the connection that hears of releases was lost");
+        }
+        sleep(PAUSE).await;
+        match listen(&address).await {
+            Ok(again) => listener = Some(again),
+            Err(error) => tracing::debug!(server = address.shown, %error, "releases are not heard of yet"),
+        }
+    }
+}
+
+async fn hear_until_lost(mut listener: PgListener, namespace: &str, wakeups: &Wakeups) {
+    loop {
+        match timeout(QUIET, listener.try_recv()).await {
+            Ok(Ok(Some(hint))) => wake(hint.payload(), namespace, wakeups),
+            Ok(Ok(None) | Err(_)) => return,
+            Err(_) => {
+                // A peer that vanished without a word is found out by asking.
+                let asked = timeout(CALL_LIMIT, listener.execute(sqlx::raw_sql(include_str!("schema/backend.sql"))));
+                if !matches!(asked.await, Ok(Ok(_))) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn wake(payload: &str, namespace: &str, wakeups: &Wakeups) {
+    #[derive(Deserialize)]
+    struct Hint {
+        namespace: String,
+        job: String,
+    }
+    // The channel is open to everyone in the database: what is not a hint of ours is left alone.
+    let Ok(hint) = from_json::<Hint>("a hint", payload) else { return };
+    if hint.namespace == namespace
+        && let Ok(job) = hint.job.parse()
+    {
+        wakeups.wake(&job);
+    }
+}

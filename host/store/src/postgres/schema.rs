@@ -1,0 +1,74 @@
+//! The schema in the database: made, brought up to date, or refused.
+//!
+//! Migrations and functions are one: a schema's number stands for its tables and for the functions that work on them, so
+//! that hosts of two versions never meet halfway.
+
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Executor, Row};
+
+use super::error::{self, ConnectError};
+
+/// The schema that this version works on: the number of its newest migration.
+pub(super) const SCHEMA: i32 = 1;
+
+/// From one schema to the next.
+const MIGRATIONS: [(i32, &str); SCHEMA as usize] = [(1, include_str!("migrations/0001_tables.sql"))];
+
+/// What works on the tables, replaced as a whole with each new schema.
+const FUNCTIONS: [&str; 11] = [
+    include_str!("functions/version.sql"),
+    include_str!("functions/common.sql"),
+    include_str!("functions/claim.sql"),
+    include_str!("functions/hold.sql"),
+    include_str!("functions/end.sql"),
+    include_str!("functions/upkeep.sql"),
+    include_str!("functions/batch.sql"),
+    include_str!("functions/heartbeats.sql"),
+    include_str!("functions/write.sql"),
+    include_str!("functions/read.sql"),
+    include_str!("functions/people.sql"),
+];
+
+/// Makes the schema, or brings it to this version. Hosts that start together take turns; all or nothing is done.
+pub(super) async fn prepare(db: &mut PgConnection, server: &str) -> Result<(), ConnectError> {
+    let failed = |source: sqlx::Error| match error::code(&source) {
+        Some("42501" | "53100" | "25006" | "26000" | "42P05") => ConnectError::from_server(server, source),
+        _ => ConnectError::Schema { server: server.to_owned(), source },
+    };
+    if version(db).await.map_err(failed)? == Some(SCHEMA) {
+        return Ok(());
+    }
+    let mut transaction = db.begin().await.map_err(failed)?;
+    transaction.execute(sqlx::raw_sql(include_str!("schema/lock.sql"))).await.map_err(failed)?;
+    // Another host may have done it meanwhile.
+    let found = version(&mut transaction).await.map_err(failed)?;
+    match found {
+        Some(found) if found == SCHEMA => return Ok(()),
+        Some(found) if found > SCHEMA => {
+            return Err(ConnectError::NewerSchema { server: server.to_owned(), found, known: SCHEMA });
+        }
+        Some(_) => {}
+        None => {
+            transaction.execute(sqlx::raw_sql(include_str!("schema/create.sql"))).await.map_err(failed)?;
+        }
+    }
+    for (number, migration) in MIGRATIONS {
+        if Some(number) > found {
+            transaction.execute(sqlx::raw_sql(migration)).await.map_err(failed)?;
+        }
+    }
+    for functions in FUNCTIONS {
+        transaction.execute(sqlx::raw_sql(functions)).await.map_err(failed)?;
+    }
+    transaction.commit().await.map_err(failed)
+}
+
+/// The schema in the database, if there is one.
+async fn version(db: &mut PgConnection) -> Result<Option<i32>, sqlx::Error> {
+    let row = db.fetch_one(sqlx::raw_sql(include_str!("schema/exists.sql"))).await?;
+    if !row.try_get::<bool, _>(0)? {
+        return Ok(None);
+    }
+    let row = db.fetch_one(sqlx::raw_sql(include_str!("schema/version.sql"))).await?;
+    row.try_get(0).map(Some)
+}

@@ -1,0 +1,2 @@
+-- The schema's number. Answers one integer.
+SELECT version FROM leasehold.schema_version
