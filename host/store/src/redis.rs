@@ -85,11 +85,7 @@ impl RedisStore {
         &self.warnings
     }
 
-    async fn with_scripts(
-        url: &str,
-        namespace: &str,
-        scripts: &'static Scripts,
-    ) -> Result<RedisStore, ConnectError> {
+    async fn with_scripts(url: &str, namespace: &str, scripts: &'static Scripts) -> Result<RedisStore, ConnectError> {
         let config = Config::new(url, namespace)?;
         let (server, warnings) = Server::open(config, scripts).await?;
         for warning in &warnings {

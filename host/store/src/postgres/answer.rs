@@ -500,11 +500,7 @@ pub(super) fn log_entry(said: &str) -> Read<LogEntry> {
         line: String,
     }
     let said: Said = from_json("a log line", said)?;
-    Ok(LogEntry {
-        sequence: said.sequence,
-        attempt: Attempt(said.attempt),
-        line: from_json("a log line", &said.line)?,
-    })
+    Ok(LogEntry { sequence: said.sequence, attempt: Attempt(said.attempt), line: from_json("a log line", &said.line)? })
 }
 
 /// What a host was told about a run of this job.

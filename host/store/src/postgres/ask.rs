@@ -1,9 +1,7 @@
 //! What is sent: each verb's request as a JSON object.
 
 use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName};
-use leasehold_lease::op::{
-    Announce, Cancel, Claim, ClaimKind, Close, Finish, Heartbeat, Release, Trigger, Unblock,
-};
+use leasehold_lease::op::{Announce, Cancel, Claim, ClaimKind, Close, Finish, Heartbeat, Release, Trigger, Unblock};
 use leasehold_lease::policy::Overlap;
 use leasehold_lease::run::{AttemptEnd, Hold, Outcome, Status};
 use leasehold_lease::write::{Change, Lane, Write};
@@ -82,23 +80,27 @@ struct ClaimAsk<'a> {
 pub(super) fn claim(job: &JobKey, claim: &Claim) -> String {
     let count = |duration| ms(duration).min(LONGEST);
     let Claim { run, kind, token, runner, digest, terms, not_after } = claim;
-    request("claim", job, ClaimAsk {
-        run: run.into(),
-        token: token_hex(token),
-        kind: match kind {
-            ClaimKind::Slot => "slot",
-            ClaimKind::CatchUp { .. } => "catch-up",
-            ClaimKind::Takeover => "takeover",
-            ClaimKind::OnDemand => "on-demand",
+    request(
+        "claim",
+        job,
+        ClaimAsk {
+            run: run.into(),
+            token: token_hex(token),
+            kind: match kind {
+                ClaimKind::Slot => "slot",
+                ClaimKind::CatchUp { .. } => "catch-up",
+                ClaimKind::Takeover => "takeover",
+                ClaimKind::OnDemand => "on-demand",
+            },
+            late_after: kind.bound(terms).map(count),
+            not_after: not_after.0,
+            lease: count(terms.lease),
+            max_attempts: terms.max_attempts,
+            skip: terms.overlap == Overlap::Skip,
+            largest_bound: count(terms.bound()),
+            meta: to_json(&Meta::new(runner, *digest, terms)),
         },
-        late_after: kind.bound(terms).map(count),
-        not_after: not_after.0,
-        lease: count(terms.lease),
-        max_attempts: terms.max_attempts,
-        skip: terms.overlap == Overlap::Skip,
-        largest_bound: count(terms.bound()),
-        meta: to_json(&Meta::new(runner, *digest, terms)),
-    })
+    )
 }
 
 #[derive(Serialize)]
@@ -120,15 +122,19 @@ pub(super) fn finish(job: &JobKey, finish: &Finish) -> String {
         Outcome::Failed(_) => (AttemptEnd::Failed, 0),
         Outcome::Interrupted { .. } => (AttemptEnd::Cancelled, 0),
     };
-    request("finish", job, FinishAsk {
-        run: run.into(),
-        token: token_hex(token),
-        status: outcome.status().word(),
-        outcome: to_json(&WireOutcome::from(outcome)),
-        attempt_end: attempt_end.word(),
-        output_size,
-        usage: to_json(usage),
-    })
+    request(
+        "finish",
+        job,
+        FinishAsk {
+            run: run.into(),
+            token: token_hex(token),
+            status: outcome.status().word(),
+            outcome: to_json(&WireOutcome::from(outcome)),
+            attempt_end: attempt_end.word(),
+            output_size,
+            usage: to_json(usage),
+        },
+    )
 }
 
 #[derive(Serialize)]

@@ -19,12 +19,11 @@ pub(super) struct Function {
 macro_rules! function {
     ($name:ident, $function:literal) => {
         pub(super) const $name: Function = Function {
-            prepared: concat!(
-                "SELECT ordinal, at, revision, answer FROM leasehold.", $function, "($1::text::jsonb)"
-            ),
+            prepared: concat!("SELECT ordinal, at, revision, answer FROM leasehold.", $function, "($1::text::jsonb)"),
             // The limit of the session's setting in the other transport, for this statement alone.
             simple: concat!(
-                "SET LOCAL statement_timeout = 2000; SELECT ordinal, at, revision, answer FROM leasehold.", $function,
+                "SET LOCAL statement_timeout = 2000; SELECT ordinal, at, revision, answer FROM leasehold.",
+                $function,
                 "(convert_from(decode('"
             ),
         };

@@ -69,7 +69,9 @@ async fn look(db: &mut PgConnection, server: &str) -> Result<(), ConnectError> {
     let (commit, fsync): (String, String) = (row.try_get(4).map_err(failed)?, row.try_get(5).map_err(failed)?);
     if commit == "off" || fsync == "off" {
         tracing::warn!(
-            server, synchronous_commit = commit, fsync,
+            server,
+            synchronous_commit = commit,
+            fsync,
             "the server may forget what it has acknowledged when it crashes: runs may start twice; turn both on"
         );
     }

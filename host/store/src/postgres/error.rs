@@ -28,7 +28,9 @@ pub enum ConnectError {
         reason: &'static str,
     },
     /// Nothing answers there.
-    #[error("{server} cannot be reached; see whether the server runs there, and whether host, port and sslmode are right")]
+    #[error(
+        "{server} cannot be reached; see whether the server runs there, and whether host, port and sslmode are right"
+    )]
     Unreachable {
         /// The server, without the password.
         server: String,
@@ -92,7 +94,9 @@ pub enum ConnectError {
         source: sqlx::Error,
     },
     /// It has no connection left.
-    #[error("{server} takes no more connections; raise max_connections, or let a pooler share them (a host opens up to {needed})")]
+    #[error(
+        "{server} takes no more connections; raise max_connections, or let a pooler share them (a host opens up to {needed})"
+    )]
     Full {
         /// The server, without the password.
         server: String,

@@ -98,7 +98,10 @@ impl Fields {
 
     /// What an unknown word is told as.
     pub(super) fn unknown<A>(&self, word: &str) -> Result<A, WireError> {
-        Err(WireError::new(self.what, format!("it has the unknown word {:?}", word.chars().take(40).collect::<String>())))
+        Err(WireError::new(
+            self.what,
+            format!("it has the unknown word {:?}", word.chars().take(40).collect::<String>()),
+        ))
     }
 }
 

@@ -201,7 +201,9 @@ pub(super) enum CallError {
         source: RedisError,
     },
     /// Too few replicas have the change.
-    #[error("{server} did it, and {acknowledged} of the {wanted} replicas that ?wait asks for have said that they know")]
+    #[error(
+        "{server} did it, and {acknowledged} of the {wanted} replicas that ?wait asks for have said that they know"
+    )]
     TooFewReplicas { server: String, acknowledged: i64, wanted: u32 },
 }
 
@@ -280,7 +282,9 @@ impl Trouble {
             ErrorKind::Server(S::NoScript | S::TryAgain) => Trouble::NotNow,
             ErrorKind::Server(S::NoPerm) => Trouble::NotPermitted,
             ErrorKind::AuthenticationFailed => by_code("WRONGPASS", error.detail().unwrap_or_default()),
-            ErrorKind::Client | ErrorKind::InvalidClientConfig | ErrorKind::ClusterConnectionNotFound => Trouble::NotNow,
+            ErrorKind::Client | ErrorKind::InvalidClientConfig | ErrorKind::ClusterConnectionNotFound => {
+                Trouble::NotNow
+            }
             ErrorKind::Server(_) | ErrorKind::Extension => {
                 by_code(error.code().unwrap_or_default(), error.detail().unwrap_or_default())
             }

@@ -100,12 +100,8 @@ impl RedisStore {
             call
         };
         let answers = side_by_side(&self.calls, DOING, pieces.iter().map(call_of).collect()).await;
-        let unknown = |key: &RunKey| RunStanding {
-            key: key.clone(),
-            standing: None,
-            newest_started: None,
-            newest_skipped: None,
-        };
+        let unknown =
+            |key: &RunKey| RunStanding { key: key.clone(), standing: None, newest_started: None, newest_skipped: None };
         let mut found = Checked { now: Millis(0), answer: runs.iter().map(unknown).collect::<Vec<_>>() };
         for (piece, answer) in pieces.iter().zip(answers) {
             found.now = standings(answer?, piece, &mut found.answer).map_err(unreadable(DOING))?;
@@ -158,12 +154,12 @@ impl RedisStore {
         const DOING: &str = "listing the jobs";
         let members = self.calls.call(DOING, &Call::plain("SMEMBERS").arg(self.server.keys.tenants())).await?;
         let tenants = texts("the tenants", members).map_err(unreadable(DOING))?;
-        let names_of = |tenant: &TenantName| {
-            Call::plain("ZRANGE").arg(self.server.keys.tenant(tenant) + "jobs").arg(0).arg(-1)
-        };
+        let names_of =
+            |tenant: &TenantName| Call::plain("ZRANGE").arg(self.server.keys.tenant(tenant) + "jobs").arg(0).arg(-1);
         let mut jobs = Vec::new();
         let tenant_of = |name: &String| name.parse().map_err(|error| WireError::new("a tenant", error));
-        let tenants = tenants.iter().map(tenant_of).collect::<Result<Vec<TenantName>, _>>().map_err(unreadable(DOING))?;
+        let tenants =
+            tenants.iter().map(tenant_of).collect::<Result<Vec<TenantName>, _>>().map_err(unreadable(DOING))?;
         for wave in tenants.chunks(WAVE) {
             let answers = side_by_side(&self.calls, DOING, wave.iter().map(names_of).collect()).await;
             for (tenant, answer) in wave.iter().zip(answers) {

@@ -148,7 +148,6 @@ fn last_write(fields: &mut Fields) -> Result<LastWrite, WireError> {
     Ok(LastWrite { number, written })
 }
 
-
 /// Where a run stands, as `standing` of `lib/view.lua` says it.
 pub(super) fn standing(fields: &mut Fields) -> Result<Standing, WireError> {
     let status = status(&fields.text()?)?;

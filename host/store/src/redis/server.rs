@@ -89,10 +89,8 @@ impl Server {
             Some(identity) => identity.clone(),
             None => Identity::random().map_err(|error| ConnectError::Random(Arc::new(error)))?,
         };
-        let call = Call::script(&self.scripts.about, &self.keys.all())
-            .arg(LAYOUT)
-            .arg(&identity.id)
-            .arg(&identity.secret[..]);
+        let call =
+            Call::script(&self.scripts.about, &self.keys.all()).arg(LAYOUT).arg(&identity.id).arg(&identity.secret[..]);
         let answer = connection.run(&call).await.map_err(|error| self.refused(error))?;
         let (layout, found) = read(answer).map_err(|reason| ConnectError::Foreign {
             server: self.config.server.clone(),
@@ -167,10 +165,7 @@ fn on_loss(lost: impl Fn() + Send + Sync + 'static) -> impl Fn(PushInfo) + Send 
 }
 
 /// Connects to the server that the URL names.
-async fn single(
-    config: &Config,
-    hear: impl Fn(PushInfo) + Send + Sync + 'static,
-) -> Result<Connection, ConnectError> {
+async fn single(config: &Config, hear: impl Fn(PushInfo) + Send + Sync + 'static) -> Result<Connection, ConnectError> {
     let refused = |error| ConnectError::from_redis(&config.server, &config.user(), error);
     let client = Client::open(config.info.clone()).map_err(refused)?;
     let settings = settings().set_push_sender(move |push| {
@@ -179,9 +174,7 @@ async fn single(
     });
     match timeout(CONNECT_LIMIT, client.get_multiplexed_async_connection_with_config(&settings)).await {
         Ok(connection) => connection.map(Connection::Single).map_err(refused),
-        Err(_) => {
-            Err(ConnectError::Silent { server: config.server.clone(), limit_ms: CONNECT_LIMIT.as_millis() })
-        }
+        Err(_) => Err(ConnectError::Silent { server: config.server.clone(), limit_ms: CONNECT_LIMIT.as_millis() }),
     }
 }
 

@@ -283,10 +283,7 @@ impl RedisStore {
 }
 
 /// Reads an answer with its stamp.
-fn stamped<A>(
-    answer: Value,
-    read: impl FnOnce(&mut Fields) -> Result<A, WireError>,
-) -> Result<Stamped<A>, WireError> {
+fn stamped<A>(answer: Value, read: impl FnOnce(&mut Fields) -> Result<A, WireError>) -> Result<Stamped<A>, WireError> {
     let mut fields = Fields::of("an answer", answer)?;
     let (now, revision) = (millis(&mut fields)?, fields.number()?);
     Ok(Stamped { now, revision, answer: read(&mut fields)? })
@@ -307,7 +304,9 @@ async fn each<A>(
         let values = answer.and_then(|answer| {
             let values = Fields::of("the answers", answer).map(|fields| fields.rest()).map_err(unreadable(doing))?;
             let complete = values.len() == piece.items.len();
-            complete.then_some(values).ok_or_else(|| unreadable(doing)(WireError::new("the answers", "some are missing")))
+            complete
+                .then_some(values)
+                .ok_or_else(|| unreadable(doing)(WireError::new("the answers", "some are missing")))
         });
         match values {
             Ok(values) => {

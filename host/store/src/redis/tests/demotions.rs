@@ -18,8 +18,7 @@ async fn linked(replica: &Redis, primary: &Redis) {
     loop {
         let info: redis::InfoDict = run(&replica.url(), &["INFO", "replication"]).await;
         let port = info.get::<String>("master_port");
-        if info.get::<String>("master_link_status").as_deref() == Some("up")
-            && port == Some(primary.port().to_string())
+        if info.get::<String>("master_link_status").as_deref() == Some("up") && port == Some(primary.port().to_string())
         {
             return;
         }
@@ -65,7 +64,8 @@ async fn a_replica_is_refused_at_start_and_named_at_run_time() {
     let error = RedisStore::connect(&server.url(), &namespace()).await.err().expect("a replica is no store");
     assert!(matches!(&error, ConnectError::Replica { primary: Some(_), .. }), "{error}");
     let told = loop {
-        let error = store.claim(&job("a"), &claim(slot(leasehold_lease::time::Millis(0)))).await.expect_err("no answer");
+        let error =
+            store.claim(&job("a"), &claim(slot(leasehold_lease::time::Millis(0)))).await.expect_err("no answer");
         let told = told(&error);
         if told.contains("there is no connection") {
             break told;

@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::support::{
-    PATIENCE, answered_after, beat, claim, finish, job, keeping_server, namespace, operator, own_server, run, store, told,
-    until_answered, win,
+    PATIENCE, answered_after, beat, claim, finish, job, keeping_server, namespace, operator, own_server, run, store,
+    told, until_answered, win,
 };
 use crate::error::StoreError;
 use crate::redis::{ConnectError, RedisStore};

@@ -6,9 +6,7 @@ use leasehold_lease::run::{ATTEMPTS_KEPT, Outcome, Usage};
 use leasehold_lease::time::Millis;
 use leasehold_lease::write::{Change, Quota, Write, Written};
 
-use super::support::{
-    beat, claim, finish, job, namespace, on_a_set_clock, own_server, run, slot, store, told, win,
-};
+use super::support::{beat, claim, finish, job, namespace, on_a_set_clock, own_server, run, slot, store, told, win};
 use crate::error::StoreError;
 use crate::redis::RedisStore;
 use crate::redis::scripts::{SCRIPTS, Scripts};
@@ -17,8 +15,9 @@ use crate::store::LeaseStore;
 /// One script, one instant.
 #[test]
 fn a_script_reads_the_time_at_most_once() {
-    let Scripts { about, announce, cancel, check, claim, close, drain, finish, heartbeats, history, hold, hosts, .. } =
-        &*SCRIPTS;
+    let Scripts {
+        about, announce, cancel, check, claim, close, drain, finish, heartbeats, history, hold, hosts, ..
+    } = &*SCRIPTS;
     let Scripts { jobs, now, prune, release, report, show, told, trigger, unblock, unfinished, write, .. } = &*SCRIPTS;
     let timeless = [about, drain, told];
     let timed = [
@@ -88,7 +87,13 @@ async fn the_largest_numbers_are_kept_to_the_last_digit() {
     let won = win(&*store, &job("a"), now).await;
     let write = |number| {
         let change = Change::SaveState(vec![0, 255]);
-        Write { run: won.run.clone(), token: won.token, number, quota: Quota { value: u64::MAX, stored: u64::MAX }, change }
+        Write {
+            run: won.run.clone(),
+            token: won.token,
+            number,
+            quota: Quota { value: u64::MAX, stored: u64::MAX },
+            change,
+        }
     };
     let sent = async |number| store.write(&job("a"), &write(number)).await.expect("an answer").answer;
     assert_eq!(sent(u64::MAX - 1).await, Written::Done);

@@ -116,7 +116,10 @@ async fn a_newer_layout_is_refused_and_left_alone() {
     let newer = (LAYOUT + 1).to_string();
     let _: u64 = run(&server.url(), &["HSET", &key, "layout", &newer]).await;
     let error = RedisStore::connect(&server.url(), &namespace).await.err().expect("it is refused");
-    assert!(matches!(error, ConnectError::Newer { found, known, .. } if found == LAYOUT + 1 && known == LAYOUT), "{error}");
+    assert!(
+        matches!(error, ConnectError::Newer { found, known, .. } if found == LAYOUT + 1 && known == LAYOUT),
+        "{error}"
+    );
     let kept: String = run(&server.url(), &["HGET", &key, "layout"]).await;
     assert_eq!(kept, newer);
 }

@@ -126,11 +126,7 @@ pub(super) async fn win(store: &dyn LeaseStore, job: &JobKey, at: Millis) -> Cla
     ask
 }
 
-pub(super) async fn beat(
-    store: &dyn LeaseStore,
-    job: &JobKey,
-    won: &Claim,
-) -> Result<HeartbeatAnswer, StoreError> {
+pub(super) async fn beat(store: &dyn LeaseStore, job: &JobKey, won: &Claim) -> Result<HeartbeatAnswer, StoreError> {
     let beat = Heartbeat { run: won.run.clone(), token: won.token, progress: None };
     let mut answers = store.heartbeats(&[(job.clone(), beat)]).await?;
     answers.pop().expect("an answer for each").map(|stamped| stamped.answer)
