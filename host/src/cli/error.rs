@@ -11,6 +11,7 @@ use leasehold_lease::schedule::{ScheduleError, ZoneError};
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::{PluginError, SandboxError};
 use leasehold_store::StoreError;
+use leasehold_store::bench::BenchError;
 
 use super::Exit;
 use super::text::plain;
@@ -94,6 +95,9 @@ pub(super) enum CliError {
          address"
     )]
     MemoryStore,
+    /// The benchmark could not be set up.
+    #[error("cannot measure")]
+    Bench(#[source] BenchError),
     /// The store did not answer.
     #[error("the store gave no answer")]
     Store(#[from] StoreError),
