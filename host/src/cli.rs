@@ -51,7 +51,7 @@ struct Global {
     /// The plugin directory, in place of the configured one
     #[arg(long, global = true, value_name = "DIR")]
     plugins: Option<PathBuf>,
-    /// The store, in place of the configured one: sqlite://path/to/leasehold.db
+    /// The store, in place of the configured one: sqlite://path/to/leasehold.db, postgres://…, redis://…
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
     /// Print results as JSON: one object, or one object a line

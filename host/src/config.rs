@@ -22,7 +22,7 @@ pub use problem::{Place, Problem, Problems};
 pub(crate) use problem::{plain, quoted};
 pub use settings::{JobLimits, Quota, TenantSettings};
 pub(crate) use settings::{NOT_YET, read_job};
-pub use store_url::StoreUrl;
+pub use store_url::{ServerUrl, StoreUrl};
 
 use crate::regular_file;
 use reader::{Section, Wrong};
@@ -230,7 +230,7 @@ fn host_name(node: &Node) -> Result<String, Wrong> {
 }
 
 fn read_store(mut section: Section, folders: &Folders<'_>, data_dir: &Path, problems: &mut Problems) -> StoreUrl {
-    section.refuse(&["namespace"], NOT_YET);
+    let namespace = section.take_node("namespace");
     let mut store = StoreUrl::Sqlite(data_dir.join("leasehold.db"));
     if let Some(node) = section.take_node("url") {
         match reader::text(&node).and_then(|text| StoreUrl::read(&text, folders.of(&node.place))) {
@@ -243,6 +243,16 @@ fn read_store(mut section: Section, folders: &Folders<'_>, data_dir: &Path, prob
                 };
                 let key = "store.url".to_owned();
                 problems.push(Problem { place: node.place, key, value: Some(value), reason, hint });
+            }
+        }
+    }
+    if let Some(node) = namespace {
+        let read = reader::text(&node).and_then(|text| store_url::namespace(&text));
+        match read.and_then(|namespace| store.clone().within(namespace)) {
+            Ok(within) => store = within,
+            Err(Wrong { reason, hint }) => {
+                let (key, value) = ("store.namespace".to_owned(), Some(node.shown()));
+                problems.push(Problem { place: node.place, key, value, reason, hint });
             }
         }
     }

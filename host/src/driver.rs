@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_lease::agent::{Agent, Input, Now};
+use leasehold_lease::agent::{Agent, Chance, Input, Now};
 use leasehold_lease::id::{JobKey, RunId, TenantName};
 use leasehold_lease::policy::StopForce;
 use leasehold_lease::time::Mono;
@@ -88,8 +88,24 @@ pub(crate) struct Driver {
     /// When the store is to be told of jobs.
     next_announcement: Option<Mono>,
     announcing: bool,
-    store_up: bool,
+    store: StoreHealth,
+    /// This process among all, for the record of hosts.
+    instance: String,
     stopping: Option<Stopping>,
+}
+
+/// Whether the store answers, as far as the last calls tell.
+struct StoreHealth {
+    reads: bool,
+    changes: bool,
+    /// When changes are tried again.
+    next_probe: Option<Mono>,
+}
+
+impl StoreHealth {
+    fn is_up(&self) -> bool {
+        self.reads && self.changes
+    }
 }
 
 struct Stopping {
@@ -101,7 +117,8 @@ struct Stopping {
 
 impl Driver {
     /// A driver that has not begun.
-    pub(crate) fn new(parts: HostParts, identity: Identity, dice: Dice) -> std::io::Result<Driver> {
+    pub(crate) fn new(parts: HostParts, identity: Identity, mut dice: Dice) -> std::io::Result<Driver> {
+        let instance = dice.token().0.iter().map(|byte| format!("{byte:02x}")).collect();
         // Unbounded, but every message answers a call or belongs to a running attempt.
         let (news, inbox) = mpsc::unbounded_channel();
         let clock = Arc::new(StoreClock::new());
@@ -121,7 +138,8 @@ impl Driver {
             polling: false,
             next_announcement: None,
             announcing: false,
-            store_up: true,
+            store: StoreHealth { reads: true, changes: true, next_probe: None },
+            instance,
             stopping: None,
             parts,
         })
@@ -170,7 +188,7 @@ impl Driver {
             News::Announced(answers) => self.announced(answers),
             News::NotAnnounced => self.not_announced(),
             News::Polled => self.polling = false,
-            News::Store { up } => self.store_heard(up),
+            News::Store { side, up } => self.store_heard(side, up),
         }
     }
 
@@ -217,6 +235,9 @@ impl Driver {
         if self.stopping.is_none() && !self.announcing && self.next_announcement.is_some_and(|at| at <= now) {
             self.announce();
         }
+        if self.stopping.is_none() && self.store.next_probe.is_some_and(|at| at <= now) {
+            self.probe();
+        }
         let due = |stopping: &mut Stopping| {
             let (due, later) = std::mem::take(&mut stopping.force).into_iter().partition(|(at, _)| *at <= now);
             stopping.force = later;
@@ -234,7 +255,8 @@ impl Driver {
         let announcement = self.next_announcement.filter(|_| self.stopping.is_none() && !self.announcing);
         let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
         let idle = clock::mono() + Duration::from_secs(60);
-        [timer, poll, announcement, stop].into_iter().flatten().min().unwrap_or(idle)
+        let probe = self.store.next_probe.filter(|_| self.stopping.is_none());
+        [timer, poll, announcement, probe, stop].into_iter().flatten().min().unwrap_or(idle)
     }
 
     /// Nothing new is started; what runs is asked to end and handed over.

@@ -17,8 +17,8 @@ pub struct HostEvent {
     pub at: Millis,
     /// The host's name.
     pub host: String,
-    /// The job.
-    pub job: JobKey,
+    /// The job; none for what concerns the host as a whole.
+    pub job: Option<JobKey>,
     /// What happened.
     pub event: Event,
 }
@@ -30,7 +30,7 @@ impl HostEvent {
             "at": self.at.to_string(),
             "host": self.host,
             "event": self.event.kind.word(),
-            "job": self.job.to_string(),
+            "job": self.job.as_ref().map(ToString::to_string),
             "run": self.event.run.as_ref().map(ToString::to_string),
             "attempt": self.event.attempt.map(|attempt| attempt.0),
             "detail": self.event.detail,
@@ -89,7 +89,7 @@ impl Printer {
         } else {
             format!("  {}", escape(&event.event.detail).replace('\n', "\\n"))
         };
-        let job = event.job.to_string();
+        let job = event.job.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
         format!("{}  {on}{word:<11}{off}  {job:<24}{run}{attempt}{detail}", event.at)
     }
 }
@@ -127,7 +127,7 @@ impl Write for Stdout {
 
 fn colour(word: &str) -> &'static str {
     match word {
-        "success" => "\x1b[32m",
+        "success" | "store-up" => "\x1b[32m",
         "failed" | "lost" | "store-down" | "uncertain" => "\x1b[31m",
         "skip" | "late" | "missed" | "no-place" | "superseded" | "interrupted" | "early" => "\x1b[33m",
         "takeover" | "catch-up" => "\x1b[36m",
@@ -145,7 +145,7 @@ mod tests {
     fn event(detail: &str) -> HostEvent {
         let run = Some(RunId::Slot(Slot(Millis(0))));
         let event = Event { kind: EventKind::Failed, run, attempt: Some(Attempt(2)), detail: detail.to_owned() };
-        HostEvent { at: Millis(1), host: "h".into(), job: "acme/x".parse().unwrap(), event }
+        HostEvent { at: Millis(1), host: "h".into(), job: "acme/x".parse().ok(), event }
     }
 
     #[test]

@@ -9,12 +9,12 @@ use std::time::Duration;
 use leasehold_lease::agent::Input;
 use leasehold_lease::holding::{Act, Holding, Sign};
 use leasehold_lease::id::{JobKey, RunId, Token};
-use leasehold_lease::op::{Heartbeat, HeartbeatAnswer};
+use leasehold_lease::op::{Heartbeat, HeartbeatAnswer, Stamped};
 use leasehold_lease::policy::Policy;
 use leasehold_lease::run::Progress;
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Signal, StopReason};
-use leasehold_store::LeaseStore;
+use leasehold_store::{Each, LeaseStore};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{self, StoreClock};
@@ -94,7 +94,7 @@ impl Heart {
 struct Beaten {
     tokens: Vec<Token>,
     sent: Mono,
-    answers: Option<Vec<HeartbeatAnswer>>,
+    answers: Option<Vec<Option<HeartbeatAnswer>>>,
 }
 
 struct Held {
@@ -104,6 +104,9 @@ struct Held {
     deadline: Duration,
     guest: Option<Guest>,
     confirmed: bool,
+    /// From the word that it was cancelled to force.
+    cancel_grace: Duration,
+    cancelled: Option<Mono>,
 }
 
 struct Beating {
@@ -141,6 +144,8 @@ impl Beating {
             lease: Holding::new(&policy, first_sent, clock::mono()),
             guest: None,
             confirmed: false,
+            cancel_grace: policy.stop_timeout,
+            cancelled: None,
         });
         held.guest = guest;
         if !held.lease.holds()
@@ -203,9 +208,11 @@ impl Beating {
                 }
             };
             match answered {
-                Ok(checked) => {
-                    store_clock.heard(checked.now);
-                    tell(tokens, Some(checked.answer));
+                Ok(answers) => {
+                    if let Some(Stamped { now, .. }) = answers.iter().flatten().next() {
+                        store_clock.heard(*now);
+                    }
+                    tell(tokens, Some(answers.into_iter().map(sound).collect()));
                 }
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "heartbeats failed");
@@ -221,10 +228,15 @@ impl Beating {
         assert!(answers.as_ref().is_none_or(|all| all.len() == beaten.tokens.len()), "every heartbeat has an answer");
         for (at, token) in beaten.tokens.into_iter().enumerate() {
             let Some(held) = self.held.get_mut(&token.0) else { continue };
-            let sign = match answers.as_ref().map(|answers| answers[at]) {
+            let sign = match answers.as_ref().and_then(|answers| answers[at]) {
                 None => Sign::Unanswered,
                 Some(HeartbeatAnswer::Refused) => Sign::Refused,
-                Some(HeartbeatAnswer::Renewed { .. }) => Sign::Acknowledged(beaten.sent),
+                Some(HeartbeatAnswer::Renewed { cancelled, .. }) => {
+                    if cancelled {
+                        held.cancel(now);
+                    }
+                    Sign::Acknowledged(beaten.sent)
+                }
             };
             if matches!(sign, Sign::Acknowledged(_)) && !std::mem::replace(&mut held.confirmed, true) {
                 tell(&self.news, held, Input::Confirmed(held.run.clone(), token));
@@ -234,6 +246,26 @@ impl Beating {
             }
         }
     }
+}
+
+impl Held {
+    /// Someone asked for the run to be cancelled: the guest is told, and stopped by force when it goes on for long. It
+    /// is told with every heartbeat, so it hears of it however late it was started.
+    fn cancel(&mut self, now: Mono) {
+        let Some(guest) = &self.guest else { return };
+        guest.signal.stop(StopReason::Cancelled);
+        if now.since(*self.cancelled.get_or_insert(now)) >= self.cancel_grace {
+            guest.signal.force();
+        }
+    }
+}
+
+/// The answer for one run; none when its record cannot be read: its lease is as if nothing had been answered.
+fn sound(each: Each<HeartbeatAnswer>) -> Option<HeartbeatAnswer> {
+    let told = |error: &leasehold_store::StoreError| {
+        tracing::error!(error = error as &dyn std::error::Error, "a run's lease cannot be renewed");
+    };
+    each.inspect_err(told).ok().map(|stamped| stamped.answer)
 }
 
 /// Everything but a beat.

@@ -196,10 +196,10 @@ fn refused(step: &Step<'_>, claim: &Claim, answer: &ClaimAnswer) -> Result<(), V
     if let ClaimAnswer::Overlap { with } = answer {
         must(step.after.runs[with].live(step.answer.now), "S12", || format!("{with} is not live"))?;
     }
-    if let (ClaimAnswer::Overlap { .. } | ClaimAnswer::Held { .. }, Some(slot)) = (answer, claim.run.slot()) {
-        if !step.before.runs.contains_key(&claim.run) {
-            expected.newest_skipped = expected.newest_skipped.max(Some(slot));
-        }
+    if let (ClaimAnswer::Overlap { .. } | ClaimAnswer::Held { .. }, Some(slot)) = (answer, claim.run.slot())
+        && !step.before.runs.contains_key(&claim.run)
+    {
+        expected.newest_skipped = expected.newest_skipped.max(Some(slot));
     }
     expected.revision = step.before.revision;
     must(expected == Job { revision: expected.revision, ..step.after.clone() }, "S11", || {

@@ -12,7 +12,6 @@ use leasehold_lease::time::Millis;
 use leasehold_sandbox::{PluginError, SandboxError};
 use leasehold_store::StoreError;
 use leasehold_store::bench::BenchError;
-use leasehold_store::sqlite::OpenError;
 
 use super::Exit;
 use super::text::plain;
@@ -71,14 +70,14 @@ pub(super) enum CliError {
     /// Random numbers.
     #[error("the system's random number generator does not work")]
     Chance(#[from] getrandom::Error),
-    /// The store's file.
+    /// The store's file or server.
     #[error("cannot use the store {url}")]
     OpenStore {
         /// Which.
         url: StoreUrl,
         /// Why.
         #[source]
-        source: Box<OpenError>,
+        source: Box<dyn Error + Send + Sync>,
     },
     /// Nothing has been recorded.
     #[error(

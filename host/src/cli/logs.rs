@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use leasehold_lease::id::JobKey;
+use leasehold_lease::log::LogLevel;
 use leasehold_lease::time::Millis;
-use leasehold_store::{LeaseStore, LogLevel, RunView};
+use leasehold_store::{LeaseStore, RunView};
 
 use super::error::CliError;
 use super::output::{Colour, Output, Paint};

@@ -195,7 +195,7 @@ pub(super) struct LogRecord<'a> {
     attempt: u32,
     sequence: u64,
     at: String,
-    level: leasehold_store::LogLevel,
+    level: leasehold_lease::log::LogLevel,
     target: &'a str,
     message: &'a str,
     fields: &'a [(String, String)],
@@ -238,7 +238,8 @@ pub(super) mod tests {
             digest: Some(Digest([0x12; 32])),
             started_at: Millis(i64::from(n) * 1_000),
             ended,
-            last_write: 0,
+            last_write: Default::default(),
+            last_log: Default::default(),
             usage: None,
         };
         let mut run = Run::new(Millis(0), None);
@@ -247,7 +248,7 @@ pub(super) mod tests {
         run.starts = 2;
         run.attempts = vec![attempt(1, Some((Millis(2_000), AttemptEnd::Lost))), attempt(2, None)];
         let key = RunKey { job: "acme/x".parse().unwrap(), run: RunId::Slot(Slot(Millis(0))) };
-        RunView { key, run, newest_started: Some(Slot(Millis(0))), newest_skipped: None }
+        RunView { key, run }
     }
 
     fn json(record: &RunRecord) -> Value {

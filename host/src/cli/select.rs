@@ -54,8 +54,8 @@ pub(super) async fn find(
         }
         RunChoice::Run(run) => {
             let key = RunKey { job: job.clone(), run: run.clone() };
-            let Checked { now, answer } = store.check(std::slice::from_ref(&key)).await?;
-            match answer.into_iter().next().flatten() {
+            let Checked { now, answer } = store.show(&key).await?;
+            match answer {
                 Some(answer) => Ok(Checked { now, answer }),
                 None => known(store, job).await.and(Err(CliError::NoRun { run: key })),
             }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use leasehold::config::StoreUrl;
 use leasehold_store::LeaseStore;
 use leasehold_store::memory::MemoryStore;
+use leasehold_store::postgres::PostgresStore;
+use leasehold_store::redis::RedisStore;
 use leasehold_store::sqlite::{OpenError, SqliteStore};
 
 use super::error::CliError;
@@ -18,6 +20,7 @@ pub(super) async fn open(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>, CliError
     match url {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::new())),
         StoreUrl::Sqlite(path) => open_sqlite(url, path.clone(), SqliteStore::open).await,
+        StoreUrl::Postgres(_) | StoreUrl::Redis(_) => connect(url).await,
     }
 }
 
@@ -30,6 +33,23 @@ pub(super) async fn open_existing(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>,
         StoreUrl::Memory => Err(CliError::MemoryStore),
         StoreUrl::Sqlite(path) if !path.exists() => Err(CliError::NoStore { path: path.clone() }),
         StoreUrl::Sqlite(path) => open_sqlite(url, path.clone(), SqliteStore::open_for_reading).await,
+        StoreUrl::Postgres(_) | StoreUrl::Redis(_) => connect(url).await,
+    }
+}
+
+/// Connects to a database server.
+async fn connect(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>, CliError> {
+    let failed = |source| CliError::OpenStore { url: url.clone(), source };
+    match url {
+        StoreUrl::Postgres(server) => match PostgresStore::connect(&server.url, &server.namespace).await {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(error) => Err(failed(error.into())),
+        },
+        StoreUrl::Redis(server) => match RedisStore::connect(&server.url, &server.namespace).await {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(error) => Err(failed(error.into())),
+        },
+        StoreUrl::Sqlite(_) | StoreUrl::Memory => unreachable!("these are no servers"),
     }
 }
 
@@ -38,7 +58,7 @@ async fn open_sqlite(
     path: PathBuf,
     how: fn(&Path) -> Result<SqliteStore, OpenError>,
 ) -> Result<Arc<dyn LeaseStore>, CliError> {
-    let failed = |source| CliError::OpenStore { url: url.clone(), source: Box::new(source) };
+    let failed = |source: OpenError| CliError::OpenStore { url: url.clone(), source: source.into() };
     let opened = tokio::task::spawn_blocking(move || how(&path)).await;
     let store = opened.map_err(|error| CliError::Runtime(error.into()))?.map_err(failed)?;
     Ok(Arc::new(store))

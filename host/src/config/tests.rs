@@ -105,7 +105,7 @@ fn a_tenants_section_lies_over_the_defaults_and_derived_keys_follow() {
 #[test]
 fn everything_that_is_wrong_is_told_at_once_in_order() {
     let folder = Folder::new(
-        "[host]\nconcurency = 3\nlisten = \"127.0.0.1:7070\"\n[store]\nurl = \"postgres://me:hunter2@db/x\"\n\
+        "[host]\nconcurency = 3\nlisten = \"127.0.0.1:7070\"\n[store]\nurl = \"mysql://me:hunter2@db/x\"\n\
          [defaults]\nlease = \"30s\"\nheartbeat = \"20s\"\njitter = 5\noverlap = \"maybe\"\n[tenants.Acme]\n\
          [tenants.ok.secrets]\nkey = \"hunter2\"\n[surprise]\n",
     );
@@ -113,8 +113,8 @@ fn everything_that_is_wrong_is_told_at_once_in_order() {
     let expected = [
         "leasehold.toml:2: host.concurency: there is no such key; did you mean \"concurrency\"?",
         "leasehold.toml:3: host.listen: it is not available in this version",
-        "leasehold.toml:5: store.url = \"postgres://***@db/x\": a store of kind postgres is not in this version; \
-         write \"sqlite://path/to/leasehold.db\"",
+        "leasehold.toml:5: store.url = \"mysql://***@db/x\": there is no store of that kind; write an address that \
+         begins with sqlite://, postgres://, redis:// or rediss://",
         "leasehold.toml:8: defaults.heartbeat = \"20s\": a heartbeat of 20 s must be under half the lease of 30 s",
         "leasehold.toml:9: defaults.jitter = 5: the number has no unit; write \"5s\" or \"5ms\"",
         "leasehold.toml:10: defaults.overlap = \"maybe\": there is no such choice; write \"skip\" or \"allow\"",

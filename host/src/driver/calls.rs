@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use leasehold_lease::agent::Input;
 use leasehold_lease::id::JobKey;
+use leasehold_lease::op::Stamped;
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::Plugin;
 use leasehold_store::{AnnounceAnswer, StoreError};
@@ -22,16 +23,27 @@ pub(crate) enum News {
     /// For one job's agent.
     Input(JobKey, Input),
     /// The store was told of these jobs.
-    Announced(Vec<(OfferedJob<Plugin>, AnnounceAnswer)>),
+    Announced(Vec<(OfferedJob<Plugin>, Stamped<AnnounceAnswer>)>),
     /// The store could not be told of jobs.
     NotAnnounced,
     /// The poll for unfinished runs is over.
     Polled,
     /// The store has answered, or has not in time.
     Store {
+        /// What was asked of it.
+        side: Side,
         /// It has.
         up: bool,
     },
+}
+
+/// What a call asks of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// To tell something.
+    Reads,
+    /// To change something.
+    Changes,
 }
 
 /// Spawns calls and owns their tasks.
@@ -47,6 +59,7 @@ impl Calls {
     pub(super) fn spawn<T: Send + 'static>(
         &mut self,
         what: &'static str,
+        side: Side,
         deadline: Duration,
         call: impl Future<Output = Result<(Millis, T), StoreError>> + Send + 'static,
         answered: impl FnOnce(T, Millis) -> Vec<News> + Send + 'static,
@@ -65,14 +78,14 @@ impl Calls {
                 Err(_) => {
                     tracing::warn!(what, ?deadline, "the store did not answer in time");
                     tell(unanswered.take().map(|unanswered| unanswered()).unwrap_or_default());
-                    tell(vec![News::Store { up: false }]);
+                    tell(vec![News::Store { side, up: false }]);
                     call.await
                 }
             };
             match answer {
                 Ok((now, answer)) => {
                     clock.heard(now);
-                    tell(vec![News::Store { up: true }]);
+                    tell(vec![News::Store { side, up: true }]);
                     tell(answered(answer, now));
                 }
                 Err(error) => {
@@ -80,7 +93,7 @@ impl Calls {
                     // First the input, so that what it gave up is caught up when the store is up again.
                     tell(unanswered.map(|unanswered| unanswered()).unwrap_or_default());
                     // A store that refuses a call has answered it.
-                    tell(vec![News::Store { up: matches!(error, StoreError::Rejected { .. }) }]);
+                    tell(vec![News::Store { side, up: matches!(error, StoreError::Rejected { .. }) }]);
                 }
             }
         });

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold_lease::agent::{Command, Event, Input, Start};
+use leasehold_lease::agent::{Command, Event, EventKind, Input, Start};
 use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
 use leasehold_lease::op::{Accepted, Claim, Finish, Release, Stamped};
 use leasehold_sandbox::StopReason;
 use leasehold_store::StoreError;
 
-use super::calls::News;
+use super::calls::{News, Side};
 use super::{Driver, Entry};
 use crate::clock;
 use crate::event::HostEvent;
@@ -74,7 +74,16 @@ impl Driver {
     }
 
     fn tell(&self, job: &JobKey, event: Event) {
-        let event = HostEvent { at: clock::wall(), host: self.parts.name.clone(), job: job.clone(), event };
+        self.tell_of(Some(job.clone()), event);
+    }
+
+    /// Tells of the host as a whole.
+    pub(super) fn tell_of_host(&self, kind: EventKind, detail: impl Into<String>) {
+        self.tell_of(None, Event { kind, run: None, attempt: None, detail: detail.into() });
+    }
+
+    fn tell_of(&self, job: Option<JobKey>, event: Event) {
+        let event = HostEvent { at: clock::wall(), host: self.parts.name.clone(), job, event };
         self.parts.events.event(&event);
     }
 
@@ -88,6 +97,7 @@ impl Driver {
         let (job, other) = (job.clone(), (job.clone(), run.clone()));
         self.calls.spawn(
             "claiming a run",
+            Side::Changes,
             deadline,
             async move { store.claim(&key, &claim).await.map(|stamped| (stamped.now, stamped.answer)) },
             move |answer, store_now| vec![News::Input(job, Input::Claimed { run, token, answer, store_now })],
@@ -123,6 +133,7 @@ impl Driver {
         };
         self.calls.spawn(
             what,
+            Side::Changes,
             self.deadline(&job),
             call,
             move |accepted, _| vec![News::Input(job, Input::Closed { run, token, accepted })],
@@ -169,7 +180,7 @@ impl Driver {
         let (store, key) = (self.parts.store.clone(), job.clone());
         self.calls.tasks.spawn(async move {
             match store.prune(&key, history_size).await {
-                Ok(deleted) => tracing::debug!(job = %key, deleted, "pruned the history"),
+                Ok(pruned) => tracing::debug!(job = %key, deleted = pruned.answer, "pruned the history"),
                 // The next one makes up for it.
                 Err(error) => {
                     tracing::warn!(job = %key, error = &error as &dyn std::error::Error, "the history was not pruned");

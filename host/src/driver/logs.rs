@@ -4,15 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_lease::id::{RunKey, Token};
-use leasehold_lease::op::Accepted;
+use leasehold_lease::log::{LogLevel, LogLine};
+use leasehold_lease::write::{Change, Quota, Write, Written};
 use leasehold_sandbox as sandbox;
-use leasehold_store::{LeaseStore, LogLevel, LogLine, StoreError};
+use leasehold_store::{LeaseStore, StoreError};
 use tokio::sync::mpsc;
 
 use crate::clock;
 
 /// Lines in one batch.
 const BATCH: usize = 256;
+
+/// What a batch of lines and the tenant may store: the contract's limits. The sandbox bounds each line and the log of an
+/// attempt, so a batch is never too large.
+const LOG_QUOTA: Quota = Quota { value: 4 << 20, stored: 256 << 20 };
 
 /// Takes a guest's lines on the guest's thread. Unbounded, but the sandbox bounds what one attempt may say.
 pub(super) struct Sink(mpsc::UnboundedSender<LogLine>);
@@ -58,18 +63,29 @@ impl Writer {
         while self.inbox.recv_many(&mut batch, BATCH).await > 0 {
             self.number += 1;
             let lines = std::mem::take(&mut batch);
-            if !self.write(&lines, pause, patience).await {
+            if !self.write(lines, pause, patience).await {
                 return;
             }
         }
     }
 
-    async fn write(&self, lines: &[LogLine], pause: Duration, patience: Duration) -> bool {
+    async fn write(&self, lines: Vec<LogLine>, pause: Duration, patience: Duration) -> bool {
         let give_up = clock::mono() + patience;
+        let write = Write {
+            run: self.run.run.clone(),
+            token: self.token,
+            number: self.number,
+            quota: LOG_QUOTA,
+            change: Change::AppendLog(lines),
+        };
         loop {
             // S13: the same number again writes nothing twice.
-            match self.store.append_log(&self.run, &self.token, self.number, lines).await {
-                Ok(stamped) => return stamped.answer == Accepted::Done,
+            match self.store.write(&self.run.job, &write).await.map(|stamped| stamped.answer) {
+                Ok(Written::OverQuota | Written::TooLarge) => {
+                    tracing::warn!(run = %self.run, "log lines are dropped: the tenant stores as much as it may");
+                    return true;
+                }
+                Ok(written) => return written == Written::Done,
                 Err(error) if clock::mono() >= give_up || matches!(error, StoreError::Rejected { .. }) => {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(run = %self.run, error, "the log could not be stored; the rest of it is lost");

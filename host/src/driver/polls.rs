@@ -1,22 +1,25 @@
 //! What the host offers and what it looks for: catalog, announcements, checks, and the poll for unfinished runs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_lease::agent::{Chance, Input, Offer, Seen};
-use leasehold_lease::id::{Digest, JobKey, RunKey};
-use leasehold_lease::op::Announce;
+use leasehold_lease::agent::{Chance, EventKind, Input, Offer, Seen};
+use leasehold_lease::id::{Digest, JobKey, RunKey, TenantName};
+use leasehold_lease::op::{Announce, Stamped};
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::Plugin;
-use leasehold_store::{AnnounceAnswer, RunView};
+use leasehold_store::{AnnounceAnswer, Each, HostReport, RunStanding};
 
-use super::calls::News;
+use super::calls::{News, Side};
 use super::{Driver, Entry};
 use crate::clock;
 use crate::plugins::{Catalog, OfferedJob};
 
 /// Runs in one page of the poll.
 const PAGE: usize = 1_000;
+/// How often a store that takes no changes is tried.
+const PROBE: Duration = Duration::from_secs(1);
 /// Versions of a job that are kept for claims on their way.
 const VERSIONS: usize = 2;
 
@@ -67,9 +70,27 @@ impl Driver {
             .collect();
         self.calls.spawn(
             "telling the store of jobs",
+            Side::Changes,
             Duration::from_secs(2),
-            async move { store.announce(&jobs).await.map(|checked| (checked.now, checked.answer)) },
-            |answers, _| vec![News::Announced(offered.into_iter().zip(answers).collect())],
+            async move {
+                let told = store.announce(&jobs).await?;
+                // A record that cannot be read fails its own job: it is told, and offered again with the next change.
+                let sound = |(offered, told): (OfferedJob<Plugin>, Each<AnnounceAnswer>)| match told {
+                    Ok(told) => Some((offered, told)),
+                    Err(error) => {
+                        let job = &offered.spec.key;
+                        tracing::error!(%job, error = &error as &dyn std::error::Error, "the job cannot be scheduled");
+                        None
+                    }
+                };
+                let told: Vec<_> = offered.into_iter().zip(told).filter_map(sound).collect();
+                let now = match told.first() {
+                    Some((_, first)) => first.now,
+                    None => store.now().await?,
+                };
+                Ok((now, told))
+            },
+            |told, _| vec![News::Announced(told)],
             || vec![News::NotAnnounced],
         );
     }
@@ -80,7 +101,7 @@ impl Driver {
         self.next_announcement = Some(clock::mono() + Duration::from_secs(1));
     }
 
-    pub(super) fn announced(&mut self, answers: Vec<(OfferedJob<Plugin>, AnnounceAnswer)>) {
+    pub(super) fn announced(&mut self, answers: Vec<(OfferedJob<Plugin>, Stamped<AnnounceAnswer>)>) {
         self.announcing = false;
         for (offered, answer) in answers {
             let job = offered.spec.key.clone();
@@ -98,7 +119,7 @@ impl Driver {
             if entry.serving.len() > VERSIONS {
                 entry.serving.pop_front();
             }
-            let AnnounceAnswer { since, newest_started, newest_skipped } = answer;
+            let AnnounceAnswer { since, newest_started, newest_skipped, .. } = answer.answer;
             self.feed(job, Input::Offered { offer, since, newest_started, newest_skipped });
         }
         // Unfinished runs of what has just come.
@@ -119,7 +140,7 @@ impl Driver {
     /// H4: asks the store for the unfinished runs of all jobs, and again after a random time between one and two
     /// heartbeats.
     pub(super) fn poll(&mut self) {
-        let jobs: Vec<JobKey> =
+        let jobs: BTreeSet<JobKey> =
             self.jobs.iter().filter(|(_, entry)| !entry.serving.is_empty()).map(|(job, _)| job.clone()).collect();
         let heartbeat =
             self.jobs.values().filter_map(|entry| entry.serving.back()).map(|o| o.spec.policy.heartbeat).min();
@@ -129,16 +150,19 @@ impl Driver {
             return;
         }
         self.polling = true;
+        let tenants: BTreeSet<TenantName> = jobs.iter().map(|job| job.tenant.clone()).collect();
+        let tenants: Vec<TenantName> = tenants.into_iter().collect();
         let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
         let deadline = (heartbeat / 2).min(Duration::from_secs(2));
         self.calls.spawn(
             "looking for unfinished runs",
+            Side::Reads,
             deadline,
             async move {
                 let mut all = Vec::new();
                 loop {
-                    let after = all.last().map(|view: &RunView| view.key.clone());
-                    let page = store.unfinished(&jobs, after.as_ref(), PAGE).await;
+                    let after = all.last().map(|seen: &RunStanding| seen.key.clone());
+                    let page = store.unfinished(&tenants, after.as_ref(), PAGE).await;
                     let page = page.inspect_err(|_| drop(news.send(News::Polled)))?;
                     let full = page.answer.len() == PAGE;
                     all.extend(page.answer);
@@ -147,8 +171,10 @@ impl Driver {
                     }
                 }
             },
-            |views, now| {
-                views.into_iter().map(|view| seen(view.key.clone(), Some(view), now)).chain([News::Polled]).collect()
+            move |found, now| {
+                // Other hosts may offer jobs of the same tenants.
+                let ours = found.into_iter().filter(|found| jobs.contains(&found.key.job));
+                ours.map(|found| seen(found, now)).chain([News::Polled]).collect()
             },
             // It is over when the call is, not when waiting for it is: there is one poll at a time.
             Vec::new,
@@ -163,33 +189,72 @@ impl Driver {
         let runs: Vec<RunKey> =
             std::mem::take(&mut self.checks).into_iter().map(|(job, run)| RunKey { job, run }).collect();
         let deadline = runs.iter().map(|key| self.deadline(&key.job)).min().unwrap_or(Duration::from_secs(2));
-        let (store, asked, again) = (self.parts.store.clone(), runs.clone(), runs.clone());
+        let (store, again) = (self.parts.store.clone(), runs.clone());
         self.calls.spawn(
             "checking runs of other hosts",
+            Side::Reads,
             deadline,
             async move { store.check(&runs).await.map(|checked| (checked.now, checked.answer)) },
-            move |views, now| asked.into_iter().zip(views).map(|(key, view)| seen(key, view, now)).collect(),
+            move |found, now| found.into_iter().map(|found| seen(found, now)).collect(),
             move || {
                 again.iter().map(|key| News::Input(key.job.clone(), Input::CheckUnanswered(key.run.clone()))).collect()
             },
         );
     }
 
-    /// Notices when the store stops and begins to answer.
-    pub(super) fn store_heard(&mut self, up: bool) {
-        if std::mem::replace(&mut self.store_up, up) == up {
+    /// Notices when the store stops and begins to answer. A store may answer reads and take no changes: a full disk, a
+    /// demoted replica. It is up when it does both.
+    pub(super) fn store_heard(&mut self, side: Side, up: bool) {
+        let was_up = self.store.is_up();
+        match side {
+            Side::Reads => self.store.reads = up,
+            Side::Changes => self.store.changes = up,
+        }
+        if !self.store.changes && self.store.next_probe.is_none() {
+            self.store.next_probe = Some(clock::mono() + PROBE);
+        }
+        match (was_up, self.store.is_up()) {
+            (true, false) => {
+                let detail = "it does not answer; runs go on, and what they do is recorded when it does";
+                self.tell_of_host(EventKind::StoreDown, detail);
+            }
+            (false, true) => {
+                self.tell_of_host(EventKind::StoreUp, "it answers again");
+                // Soon, but not all hosts at once.
+                self.next_poll = self.next_poll.min(clock::mono() + self.dice.up_to(Duration::from_secs(1)));
+                for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
+                    self.feed(job, Input::StoreUp);
+                }
+            }
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// While the store takes no changes, one that harms nobody is tried again and again: on an idle host nothing else
+    /// would find out that it does.
+    pub(super) fn probe(&mut self) {
+        self.store.next_probe = None;
+        if self.store.changes {
             return;
         }
-        if !up {
-            tracing::warn!("the store does not answer; runs go on, and what they do is recorded when it does");
-            return;
-        }
-        tracing::info!("the store answers again");
-        // Soon, but not all hosts at once.
-        self.next_poll = self.next_poll.min(clock::mono() + self.dice.up_to(Duration::from_secs(1)));
-        for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
-            self.feed(job, Input::StoreUp);
-        }
+        let report = HostReport {
+            instance: self.instance.clone(),
+            name: self.parts.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            clock_offset_ms: clock::wall().0.saturating_sub(self.calls.clock.now().0),
+            details: "{}".to_owned(),
+        };
+        let store = self.parts.store.clone();
+        let call = async move { store.report_host(&report).await.map(|told| (told.now, told.answer)) };
+        let deadline = Duration::from_secs(2);
+        self.calls.spawn(
+            "trying whether the store takes changes",
+            Side::Changes,
+            deadline,
+            call,
+            |_, _| vec![],
+            Vec::new,
+        );
     }
 }
 
@@ -202,9 +267,8 @@ fn fingerprint(offered: &OfferedJob<Plugin>) -> String {
     offered.spec.schedule.as_ref().map_or_else(|| "on-demand".to_owned(), |schedule| schedule.fingerprint().to_string())
 }
 
-fn seen(key: RunKey, view: Option<RunView>, store_now: Millis) -> News {
-    let (newest_started, newest_skipped) =
-        view.as_ref().map_or((None, None), |view| (view.newest_started, view.newest_skipped));
-    let seen = Seen { run: view.map(|view| view.run), store_now, newest_started, newest_skipped };
+fn seen(found: RunStanding, store_now: Millis) -> News {
+    let RunStanding { key, standing, newest_started, newest_skipped } = found;
+    let seen = Seen { run: standing, store_now, newest_started, newest_skipped };
     News::Input(key.job, Input::Seen(key.run, seen))
 }

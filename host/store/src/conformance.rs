@@ -6,8 +6,10 @@
 
 mod bench;
 mod claims;
+mod crashes;
 mod crowd;
 mod ends;
+mod histories;
 mod holding;
 mod logs;
 mod model;
@@ -17,8 +19,10 @@ mod writes;
 
 pub use bench::{Bench, SetClock, TestClock};
 pub use claims::*;
+pub use crashes::*;
 pub use crowd::*;
 pub use ends::*;
+pub use histories::*;
 pub use holding::*;
 pub use logs::*;
 pub use model::*;
@@ -77,6 +81,7 @@ macro_rules! conformance_tests {
             jobs_are_listed_with_their_newest_run
             prune_forgets_runs_with_their_logs
             one_of_many_claimers_wins
+            histories_of_many_clients_replay_in_the_order_of_revisions
             the_driver_does_what_the_rules_say
         }
     };

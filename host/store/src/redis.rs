@@ -9,12 +9,14 @@
 //! run again. `?wait=N` in the URL makes every change wait for N replicas. What a server's settings put at risk is told
 //! by [`RedisStore::warnings`].
 
+mod answers;
 mod batch;
 mod call;
 mod config;
 mod decode;
 mod error;
 mod facts;
+mod history;
 mod keys;
 mod link;
 mod people;
@@ -22,6 +24,7 @@ mod reading;
 mod record;
 mod scripts;
 mod server;
+mod trouble;
 mod verbs;
 mod writing;
 

@@ -116,9 +116,8 @@ fn remove_orphans(base: &Path) -> Result<(), ServerError> {
     for entry in fs::read_dir(base).map_err(ServerError::file("list", base))? {
         let path = entry.map_err(ServerError::file("list", base))?.path();
         let orphan = File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
-        if orphan {
-            postgres::memory::remove(&path.join(DATA));
-            // Its server may be dying at this very moment and write a last file; the next one to come removes the rest.
+        // A server that is dying at this very moment keeps its folder until the next one comes.
+        if orphan && postgres::memory::remove(&path.join(DATA)) {
             let _ = fs::remove_dir_all(&path);
         }
     }

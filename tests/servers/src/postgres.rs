@@ -187,7 +187,12 @@ fn config(options: &PostgresOptions, data: &Path, port: u16) -> String {
         ("unix_socket_directories", ""),
         ("logging_collector", "off"),
     ];
-    let first = [("max_connections", "200"), ("log_line_prefix", "%m [%p] %q%a ")];
+    let first = [
+        ("max_connections", "200"),
+        ("log_line_prefix", "%m [%p] %q%a "),
+        // In files of the data folder, which goes with it. Elsewhere a killed server would leave a megabyte behind.
+        ("dynamic_shared_memory_type", "mmap"),
+    ];
     // The last of two lines with one name holds.
     let all = first.iter().chain(memory).copied().chain(asked).chain(ours);
     all.map(|(name, value)| format!("{name} = '{}'\n", value.replace('\'', "''"))).collect()

@@ -78,9 +78,9 @@ impl Proxy {
         self.port.number()
     }
 
-    /// The address of a server with the proxy's port in place of its own.
+    /// The URL of the server with the proxy's port in place of its own.
     pub fn url(&self, server: &str) -> String {
-        server.replacen(&format!(":{}", self.line.server), &format!(":{}", self.port()), 1)
+        server.replace(&format!("127.0.0.1:{}", self.line.server), &format!("127.0.0.1:{}", self.port()))
     }
 
     /// Silence both ways, as when a cable is pulled: connections stay open and nothing arrives.

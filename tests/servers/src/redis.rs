@@ -34,7 +34,7 @@ pub struct RedisOptions {
     pub storage: Storage,
     /// Keeps every write (append-only file, appendfsync always); otherwise nothing survives its end.
     pub persistent: bool,
-    /// What clients must know: `requirepass`.
+    /// What clients must know, letters and digits: `requirepass`.
     pub password: Option<String>,
     /// Lines of redis.conf, name and value, in addition to and after our own.
     pub settings: Vec<(String, String)>,
@@ -151,11 +151,10 @@ impl Redis {
     }
 
     async fn wait_ready(&mut self) -> Result<(), ServerError> {
-        let port = self.port();
-        // Who asks for a password is ready too; who still loads its data says LOADING.
+        let (port, password) = (self.port(), self.password.clone());
+        // Who still loads its data says LOADING, and only to those who have told the password.
         let ready = async || {
-            let answer = command::send(port, "PING").await;
-            answer.is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
+            command::send(port, password.as_deref(), "PING").await.is_ok_and(|answer| answer.starts_with("+PONG"))
         };
         self.process.wait_ready(ready).await
     }

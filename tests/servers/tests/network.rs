@@ -111,8 +111,8 @@ async fn a_server_that_is_down_ends_the_connection_of_a_client() {
 #[tokio::test]
 async fn the_proxy_has_an_address_like_its_server() {
     let proxy = Proxy::start(15).await.unwrap();
-    let expected = format!("redis://:1@127.0.0.1:{}/", proxy.port());
-    assert_eq!(proxy.url("redis://:1@127.0.0.1:15/"), expected);
+    let expected = format!("redis://:15@127.0.0.1:{}/", proxy.port());
+    assert_eq!(proxy.url("redis://:15@127.0.0.1:15/"), expected);
 }
 
 #[tokio::test]

@@ -275,8 +275,10 @@ pub enum EventKind {
     Interrupted,
     /// A missed slot is run after all.
     CatchUp,
-    /// The store did not answer a claim until it was too late.
+    /// The store does not answer, or did not answer a claim until it was too late.
     StoreDown,
+    /// The store answers again.
+    StoreUp,
 }
 
 impl EventKind {
@@ -300,6 +302,7 @@ impl EventKind {
             EventKind::Interrupted => "interrupted",
             EventKind::CatchUp => "catch-up",
             EventKind::StoreDown => "store-down",
+            EventKind::StoreUp => "store-up",
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use leasehold_lease::log::LogLevel;
 use leasehold_lease::run::Progress;
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::{self as sandbox, LogLine, LogSink, LogSource};
-use leasehold_store::LogLevel;
 use serde::Serialize;
 use tokio::sync::mpsc;
 

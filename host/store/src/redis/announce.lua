@@ -8,19 +8,19 @@
 local now = clock()
 
 local function offer(name, fingerprint)
-  local found = redis.call('HMGET', key_of('job', name), 'numbers', 'offer', 'hold')
+  local found = redis.call('HMGET', KEYS[1] .. 'job:' .. name, 'numbers', 'offer', 'hold')
   local job = job_of(name, found[1])
-  local former = found[2] and unpacked(found[2])
-  local hold = found[3] and unpacked(found[3])
+  job.runs = {}
+  local former = found[2] and cmsgpack.unpack(found[2])
+  local hold = found[3] and cmsgpack.unpack(found[3])
   -- Catching up begins where the job was first announced, or its schedule last changed.
   local since = now
   if former and former[1] and former[2] == fingerprint then
     since = former[1]
   end
-  redis.call('HSET', job.key, 'offer', pack({ since, fingerprint, now }))
+  redis.call('HSET', job.key, 'offer', cmsgpack.pack({ since, fingerprint, now }))
   job.changed = true
-  local numbers = job.numbers
-  return answered(job, now, since, numbers[NEWEST_STARTED], numbers[NEWEST_SKIPPED], hold)
+  return answered(job, now, since, known(job.newest_started), known(job.newest_skipped), hold)
 end
 
 local answers = {}

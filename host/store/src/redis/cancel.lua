@@ -21,8 +21,10 @@ if status == 'pending' or not live(run, now) then
   return answered(job, now, 'interrupted')
 end
 -- A live one's runner is told with its next heartbeat. The first reason stays.
-if not run[CANCELLED] then
-  run[CANCELLED] = reason
-  touch(job, id)
+if not run.cancelled then
+  local tail = read_tail(run)
+  run.cancelled, tail.reason = true, reason
+  keep_tail(run, tail)
+  touch(job, run)
 end
 return answered(job, now, 'told')

@@ -10,8 +10,8 @@ local found = {}
 for i = 1, #ARGV, 2 do
   local id = ARGV[i + 1]
   local job = load_with(ARGV[i], id)
-  local run, status = find(job, id)
+  local run, status, ending = find(job, id)
   found[#found + 1] =
-    { job.numbers[NEWEST_STARTED], job.numbers[NEWEST_SKIPPED], run and standing(run, status) or false }
+    { known(job.newest_started), known(job.newest_skipped), run and standing(run, status, ending) or false }
 end
 return { now, found }

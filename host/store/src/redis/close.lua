@@ -19,7 +19,7 @@ if status == 'running' and live(run, now) then
   return answered(job, now, 'live')
 end
 -- A job that no host ever offered counts from when the run was asked for.
-local offered = job.offer and job.offer[3] or run[DUE]
+local offered = job.offer and job.offer[3] or run.due
 if now <= offered + tonumber(ARGV[3]) then
   return answered(job, now, 'offered')
 end

@@ -4,8 +4,9 @@ use redis::{InfoDict, Value};
 
 use super::call::Call;
 use super::config::Config;
-use super::error::{ConnectError, Trouble};
+use super::error::ConnectError;
 use super::link::Connection;
+use super::trouble::Trouble;
 
 /// The oldest version that the scripts are written for.
 const OLDEST: (u64, u64) = (6, 2);

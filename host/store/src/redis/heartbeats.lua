@@ -5,28 +5,40 @@
 -- Answers, one a heartbeat: now, revision, and  renewed lease-end cancelled(1 or 0) | refused
 -- or, where the record cannot be read:          nothing, the reason
 
-local now = clock()
-on_master()
-
-local function renew(name, id, token, progress)
-  local job = load_with(name, id)
-  local run = job.runs[id]
+-- The parts of the records that a heartbeat looks at are read and written where they lie: it is what comes most often.
+local function renew(now, name, id, token, progress)
+  local key = KEYS[1] .. 'job:' .. name
+  local found = redis.call('HMGET', key, 'numbers', id)
+  local numbers, record = found[1], found[2]
+  local revision = numbers and struct.unpack('<d', numbers) or 0
+  local _, lease, flags, current = 0, 0, 0, false
+  if record then
+    _, lease, flags, current = struct.unpack('<ddBc16', record)
+  end
   -- S4: ok exactly when the token is current and the run is running and not released.
   -- S5: so a heartbeat sent before the release does not renew it.
-  if not run or run[TOKEN] ~= token or run[RELEASED] then
-    return { now, job.numbers[REVISION], 'refused' }
+  if current ~= token or flags % 2 == 1 then
+    return { now, revision, 'refused' }
   end
-  run[LEASE_END] = now + run[LEASE]
-  if progress ~= '' then
-    run[PROGRESS] = progress
+  local lease_end = now + lease
+  if progress == '' then
+    record = struct.pack('<d', lease_end) .. string.sub(record, 9)
+  else
+    local run = read_run(record)
+    local tail = read_tail(run)
+    run.lease_end, tail.progress = lease_end, progress
+    keep_tail(run, tail)
+    record = run_text(run)
   end
-  touch(job, id)
-  return answered(job, now, 'renewed', run[LEASE_END], run[CANCELLED] and 1 or 0)
+  numbers = struct.pack('<d', revision + 1) .. string.sub(numbers, 9)
+  redis.call('HSET', key, 'numbers', numbers, id, record)
+  return { now, revision + 1, 'renewed', lease_end, flags >= 2 and 1 or 0 }
 end
 
-local answers = {}
+local now, answers = clock(), {}
+on_master()
 for i = 1, #ARGV, 4 do
-  local sound, answer = pcall(renew, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+  local sound, answer = pcall(renew, now, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
   if not sound then
     -- One record that cannot be read does not spoil the others.
     answer = { false, type(answer) == 'table' and answer.err or tostring(answer) }

@@ -12,7 +12,7 @@ local now = clock()
 local runs, job = {}, nil
 
 local function asked(run, its)
-  return (status == '' or status == its) and (not since or run[DUE] >= since)
+  return (status == '' or status == its) and (not since or run.due >= since)
 end
 
 if from == 0 then
@@ -36,11 +36,11 @@ if status == 'running' or status == 'pending' then
   return { now, runs, false }
 end
 local oldest = since and string.format('%.0f', -since) or '+inf'
-local ids = redis.call('ZRANGEBYSCORE', key_of('due', name), '-inf', oldest, 'LIMIT', from, size)
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1] .. 'due:' .. name, '-inf', oldest, 'LIMIT', from, size)
 for _, id in ipairs(ids) do
-  local run = final_run(job, id)
-  if asked(run, run[STATUS]) then
-    runs[#runs + 1] = view(job, id, run, run[STATUS])
+  local run, ending = final_run(job, id)
+  if asked(run, ending[1]) then
+    runs[#runs + 1] = view(job, id, run, ending[1], ending)
   end
 end
 return { now, runs, #ids == size and from + size }

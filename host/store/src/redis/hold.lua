@@ -16,7 +16,7 @@ if ARGV[2] == 'let-go' then
 end
 local till = ARGV[3] ~= '' and ARGV[3]
 if not former or former[1] ~= till or former[2] ~= ARGV[4] then
-  redis.call('HSET', job.key, 'hold', pack({ till, ARGV[4] }))
+  redis.call('HSET', job.key, 'hold', cmsgpack.pack({ till, ARGV[4] }))
   job.changed = true
 end
 return answered(job, now)

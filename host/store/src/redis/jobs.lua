@@ -9,10 +9,10 @@ local now = clock()
 
 -- The newest run by due time, the first of several.
 local function newest(job)
-  local id, run, status = nil, nil, nil
-  local function offer(other, record, its)
-    if not id or record[DUE] > run[DUE] or (record[DUE] == run[DUE] and before(other, id)) then
-      id, run, status = other, record, its
+  local id, run, status, ending = nil, nil, nil, nil
+  local function offer(other, record, its, end_of_it)
+    if not id or record.due > run.due or (record.due == run.due and before(other, id)) then
+      id, run, status, ending = other, record, its, end_of_it
     end
   end
   for other, record in pairs(job.runs) do
@@ -22,21 +22,20 @@ local function newest(job)
   for i = 1, #pending, 2 do
     offer(pending[i], new_run(tonumber(pending[i + 1])), 'pending')
   end
-  local last = redis.call('ZRANGE', key_of('due', job.name), 0, 0)[1]
+  local last = redis.call('ZRANGE', KEYS[1] .. 'due:' .. job.name, 0, 0)[1]
   if last then
-    local record = final_run(job, last)
-    offer(last, record, record[STATUS])
+    local record, end_of_it = final_run(job, last)
+    offer(last, record, end_of_it[1], end_of_it)
   end
-  return id and view(job, id, run, status)
+  return id and view(job, id, run, status, ending)
 end
 
 local found = {}
 for _, name in ipairs(ARGV) do
   local job = load(name)
-  local numbers = job.numbers
   found[#found + 1] = {
-    name, numbers[REVISION], numbers[NEWEST_STARTED], numbers[NEWEST_SKIPPED],
-    job.offer or false, job.hold or false, numbers[STORED], numbers[UNFINISHED], newest(job) or false,
+    name, job.revision, known(job.newest_started), known(job.newest_skipped),
+    job.offer or false, job.hold or false, job.stored, job.unfinished, newest(job) or false,
   }
 end
 return { now, found }

@@ -1,8 +1,8 @@
 //! A connection that comes back.
 //!
-//! A keeper, a task of each link, makes the connection and makes it anew when it is lost. Calls take what is there; while
-//! there is none and the last try has failed they fail at once. A call that gets no answer in time gives the connection
-//! up, for the ones after it; those that are under way on it still get their answers.
+//! A keeper, a task of each link, makes the connection and makes it anew when it is lost. Calls take what is there;
+//! while there is none and the last try has failed they fail at once. A call that gets no answer in time gives the
+//! connection up, for the ones after it; those that are under way on it still get their answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::call::Call;
-use super::error::{CallError, ConnectError, Trouble};
+use super::error::{CallError, ConnectError};
 use super::server::Server;
+use super::trouble::Trouble;
 use crate::error::StoreError;
 use crate::view::CALL_LIMIT;
 

@@ -9,22 +9,21 @@ local name, most = ARGV[1], tonumber(ARGV[5])
 local now = clock()
 on_master()
 local job = load_with(name, '')
-local numbers = job.numbers
-local kept_for = numbers[LARGEST_BOUND] + tonumber(ARGV[3])
+local kept_for = job.largest_bound + tonumber(ARGV[3])
 
 -- S10: after an unblock the record alone says that a slot above the newest started one has run.
 local function remembered(id)
-  local slot = slot_of(id)
-  return not slot or (numbers[NEWEST_STARTED] and slot <= numbers[NEWEST_STARTED])
+  local slot = tonumber(id)
+  return not slot or slot <= job.newest_started
 end
 
 -- S15: a run stays while a claim for it could still be in time.
 local function doomed()
-  local found, spare = {}, redis.call('ZCARD', key_of('due', name)) - tonumber(ARGV[2])
+  local found, spare = {}, redis.call('ZCARD', KEYS[1] .. 'due:' .. name) - tonumber(ARGV[2])
   local at = 0
   while at < spare and #found < most do
     local last = math.min(at + 999, spare - 1)
-    local page = redis.call('ZREVRANGE', key_of('due', name), at, last, 'WITHSCORES')
+    local page = redis.call('ZREVRANGE', KEYS[1] .. 'due:' .. name, at, last, 'WITHSCORES')
     for i = 1, #page, 2 do
       local id, due = page[i], -tonumber(page[i + 1])
       if now <= due + kept_for then
@@ -33,7 +32,7 @@ local function doomed()
       end
       if #found < most and remembered(id) then
         local run = final_run(job, id)
-        if now > run[ENDED_AT] + kept_for then
+        if now > run.ended_at + kept_for then
           found[#found + 1] = { id, run }
         end
       end
@@ -47,17 +46,17 @@ local forgotten = now - tonumber(ARGV[4])
 local runs = doomed()
 for _, found in ipairs(runs) do
   local id, run = found[1], found[2]
-  redis.call('HDEL', key_of('final', name), id)
-  redis.call('ZREM', key_of('due', name), id)
-  redis.call('UNLINK', key_of('log', name) .. ':' .. id, key_of('attempts', name) .. ':' .. id)
-  numbers[STORED] = numbers[STORED] - run[KEPT_SIZE]
-  if not slot_of(id) then
-    redis.call('HDEL', key_of('payload', name), id)
-    redis.call('ZADD', key_of('gone', name), now, id)
+  redis.call('HDEL', KEYS[1] .. 'final:' .. name, id)
+  redis.call('ZREM', KEYS[1] .. 'due:' .. name, id)
+  redis.call('UNLINK', KEYS[1] .. 'log:' .. name .. ':' .. id, KEYS[1] .. 'attempts:' .. name .. ':' .. id)
+  job.stored = job.stored - run.kept_size
+  if not tonumber(id) then
+    redis.call('HDEL', KEYS[1] .. 'payload:' .. name, id)
+    redis.call('ZADD', KEYS[1] .. 'gone:' .. name, now, id)
   end
   job.changed = true
 end
-if redis.call('ZREMRANGEBYSCORE', key_of('gone', name), '-inf', '(' .. string.format('%.0f', forgotten)) > 0 then
+if redis.call('ZREMRANGEBYSCORE', KEYS[1] .. 'gone:' .. name, '-inf', '(' .. string.format('%.0f', forgotten)) > 0 then
   job.changed = true
 end
 return answered(job, now, #runs)

@@ -1,25 +1,23 @@
 //! Looking at runs and jobs. Nothing here decides or changes anything.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use leasehold_lease::id::{JobKey, RunKey, TenantName};
-use leasehold_lease::run::Status;
 use leasehold_lease::time::Millis;
 use redis::Value;
 use tokio::time::timeout;
 
 use super::RedisStore;
+use super::answers::maybe_hold;
 use super::batch::{Piece, pieces, side_by_side};
-use super::call::{Call, instant};
+use super::call::Call;
 use super::decode::{Fields, unreadable};
 use super::error::CallError;
 use super::keys::run_name;
 use super::record::{maybe_millis, maybe_slot, millis, open_runs, standing, view};
-use super::verbs::maybe_hold;
 use super::writing::{count, texts};
 use crate::error::StoreError;
-use crate::view::{CALL_LIMIT, Checked, HistoryQuery, JobView, RunStanding, RunView};
+use crate::view::{CALL_LIMIT, Checked, JobView, RunStanding, RunView};
 use crate::wire::WireError;
 
 /// Runs that one script checks.
@@ -28,11 +26,8 @@ const CHECKS: usize = 200;
 /// Jobs that one script shows.
 const JOBS: usize = 50;
 
-/// Final runs that one script shows.
-const RUNS: usize = 100;
-
 /// Scripts that are sent side by side.
-const WAVE: usize = 32;
+pub(super) const WAVE: usize = 32;
 
 impl RedisStore {
     pub(super) async fn read_unfinished(
@@ -150,7 +145,7 @@ impl RedisStore {
     }
 
     /// Every job of every tenant, in order.
-    async fn all_jobs(&self) -> Result<Vec<JobKey>, StoreError> {
+    pub(super) async fn all_jobs(&self) -> Result<Vec<JobKey>, StoreError> {
         const DOING: &str = "listing the jobs";
         let members = self.calls.call(DOING, &Call::plain("SMEMBERS").arg(self.server.keys.tenants())).await?;
         let tenants = texts("the tenants", members).map_err(unreadable(DOING))?;
@@ -172,67 +167,8 @@ impl RedisStore {
         Ok(jobs)
     }
 
-    pub(super) async fn read_history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError> {
-        const DOING: &str = "reading the history";
-        let work = async {
-            let mut found = Checked { now: self.read_now().await?, answer: Vec::new() };
-            if query.limit == 0 {
-                return Ok(found);
-            }
-            let jobs = match &query.job {
-                Some(job) => vec![job.clone()],
-                None => self.all_jobs().await?,
-            };
-            let mut since = query.since;
-            for wave in jobs.chunks(WAVE) {
-                self.history_of(wave, query, since, &mut found).await?;
-                found.answer.sort_by_cached_key(|view| (Reverse(view.run.due), view.key.clone()));
-                found.answer.truncate(query.limit);
-                // What is older than all that was found is not asked for any more.
-                if found.answer.len() == query.limit {
-                    since = found.answer.last().map(|view| view.run.due).max(since);
-                }
-            }
-            Ok(found)
-        };
-        self.within_limit(DOING, work).await
-    }
-
-    /// Adds what a few jobs have, each page by page until there are enough of it.
-    async fn history_of(
-        &self,
-        jobs: &[JobKey],
-        query: &HistoryQuery,
-        since: Option<Millis>,
-        found: &mut Checked<Vec<RunView>>,
-    ) -> Result<(), StoreError> {
-        const DOING: &str = "reading the history";
-        let status = query.status.map_or("", Status::word);
-        let since = since.map_or_else(String::new, |since| instant(since.0).to_string());
-        let size = query.limit.min(RUNS);
-        // For each job where its next page begins, and how many of its runs were found.
-        let mut open: Vec<(&JobKey, u64, usize)> = jobs.iter().map(|job| (job, 0, 0)).collect();
-        while !open.is_empty() {
-            let call_of = |(job, from, _): &(&JobKey, u64, usize)| {
-                let call = self.about_job(&self.server.scripts.history, job);
-                call.arg(status).arg(&since).arg(*from).arg(size)
-            };
-            let answers = side_by_side(&self.calls, DOING, open.iter().map(call_of).collect()).await;
-            let mut rest = Vec::new();
-            for ((job, _, many), answer) in open.into_iter().zip(answers) {
-                let (now, views, next) = history_page(job, answer?).map_err(unreadable(DOING))?;
-                let many = many + views.len();
-                found.now = now;
-                found.answer.extend(views);
-                rest.extend(next.filter(|_| many < query.limit).map(|next| (job, next, many)));
-            }
-            open = rest;
-        }
-        Ok(())
-    }
-
     /// Bounds what takes several calls as one call is bounded. Nothing was changed by it.
-    async fn within_limit<A>(
+    pub(super) async fn within_limit<A>(
         &self,
         doing: &'static str,
         work: impl Future<Output = Result<A, StoreError>>,
@@ -306,12 +242,4 @@ fn job_views(tenant: &TenantName, answer: Value) -> Result<(Millis, Vec<JobView>
         });
     }
     Ok((now, views))
-}
-
-/// Runs of a job, and where its next page begins.
-fn history_page(job: &JobKey, answer: Value) -> Result<(Millis, Vec<RunView>, Option<u64>), WireError> {
-    let mut fields = Fields::of("an answer", answer)?;
-    let now = millis(&mut fields)?;
-    let views = fields.list("the runs")?.rest().map(|value| view(job, value)).collect::<Result<_, _>>()?;
-    Ok((now, views, fields.maybe_number()?))
 }

@@ -1,17 +1,20 @@
-//! Reading records: what `lib/job.lua` keeps of a run, and what `lib/view.lua` makes of it.
+//! Records: what is made for `lib/job.lua` to keep, and what `lib/view.lua` shows of it.
 
 use std::time::Duration;
 
 use leasehold_lease::id::{Attempt, Fence, JobKey, RunId, RunKey, Token};
+use leasehold_lease::op::{Claim, ClaimKind};
+use leasehold_lease::policy::{CLOCK_GRACE, Overlap};
 use leasehold_lease::run::{AttemptEnd, AttemptRecord, Failure, Outcome, Run, Standing, Status};
 use leasehold_lease::time::{Millis, Slot};
 use leasehold_lease::write::{LastWrite, Written};
 use redis::Value;
 
+use super::call::{bounded, instant};
 use super::decode::Fields;
 use super::keys::run_id;
 use crate::view::{RunStanding, RunView};
-use crate::wire::{Meta, WireError, from_json};
+use crate::wire::{Meta, WireError, from_json, ms};
 
 /// The status of a word.
 pub(super) fn status(word: &str) -> Result<Status, WireError> {
@@ -35,17 +38,38 @@ pub(super) fn millis(fields: &mut Fields) -> Result<Millis, WireError> {
     fields.number().map(Millis)
 }
 
-/// How an outcome is kept: the output itself, a failure as JSON, a reason as it is. Its first byte tells a cut output.
-/// The bytes of equal outcomes are equal (S13: the same outcome again).
+/// The numbers of a claim, as its script unpacks them: doubles and a byte.
+pub(super) fn claim_numbers(claim: &Claim) -> Vec<u8> {
+    let terms = &claim.terms;
+    // Whole numbers below 2^53 are exact as doubles.
+    let number = |number: u64| bounded(number) as f64;
+    let late_after = claim.kind.bound(terms).map(|bound| number(ms(bound.saturating_add(CLOCK_GRACE))));
+    let numbers = [
+        instant(claim.not_after.0) as f64,
+        late_after.unwrap_or(f64::NEG_INFINITY),
+        number(ms(CLOCK_GRACE)),
+        number(ms(terms.lease)),
+        f64::from(terms.max_attempts),
+        number(ms(terms.bound())),
+    ];
+    let skips = u8::from(terms.overlap == Overlap::Skip);
+    let catches_up = 2 * u8::from(matches!(claim.kind, ClaimKind::CatchUp { .. }));
+    numbers.iter().flat_map(|number| number.to_le_bytes()).chain([skips + catches_up]).collect()
+}
+
+/// The tail of the record of an attempt that has just begun; `lib/tail.lua` tells its form.
+pub(super) fn tail_of(meta: &str) -> Vec<u8> {
+    let length = u32::try_from(meta.len()).expect("a runner's name and a policy are short");
+    [&length.to_le_bytes(), meta.as_bytes(), &[0; 4]].concat()
+}
+
+/// How an outcome is kept: its kind, and then the output itself behind a byte that tells whether it was cut, a failure
+/// as JSON, or a reason as it is. The bytes of equal outcomes are equal (S13: the same outcome again).
 pub(super) fn outcome_bytes(outcome: &Outcome) -> Vec<u8> {
     match outcome {
-        Outcome::Success { output, cut } => {
-            let mut bytes = vec![if *cut { b'1' } else { b'0' }];
-            bytes.extend_from_slice(output);
-            bytes
-        }
-        Outcome::Failed(failure) => crate::wire::to_json(failure).into_bytes(),
-        Outcome::Interrupted { reason } => reason.clone().into_bytes(),
+        Outcome::Success { output, cut } => [if *cut { &b"s1"[..] } else { b"s0" }, output].concat(),
+        Outcome::Failed(failure) => ["f", &crate::wire::to_json(failure)].concat().into_bytes(),
+        Outcome::Interrupted { reason } => ["i", reason].concat().into_bytes(),
     }
 }
 
@@ -62,15 +86,6 @@ fn outcome(status: Status, bytes: Vec<u8>) -> Result<Option<Outcome>, WireError>
     })
 }
 
-/// How an attempt ends with this outcome.
-pub(super) fn end_of(outcome: &Outcome) -> AttemptEnd {
-    match outcome {
-        Outcome::Success { .. } => AttemptEnd::Success,
-        Outcome::Failed(_) => AttemptEnd::Failed,
-        Outcome::Interrupted { .. } => AttemptEnd::Cancelled,
-    }
-}
-
 fn attempt_end(word: &str) -> Result<AttemptEnd, WireError> {
     use AttemptEnd::{Cancelled, Expired, Failed, HandedOver, Lost, Success};
     let all = [Success, Failed, Lost, HandedOver, Expired, Cancelled];
@@ -82,50 +97,39 @@ pub(super) fn view(job: &JobKey, value: Value) -> Result<RunView, WireError> {
     let mut fields = Fields::of("a run", value)?;
     let key = RunKey { job: job.clone(), run: run_id(&fields.text()?)? };
     let status = status(&fields.text()?)?;
-    let mut record = fields.list("a run's record")?;
-    let payload = fields.maybe_bytes()?;
-    let older = fields.list("a run's older attempts")?;
-    let mut run = Run { status, payload, ..Run::new(millis(&mut record)?, None) };
-    run.lease_end = millis(&mut record)?;
-    run.released = record.flag()?;
-    run.starts = record.number()?;
-    run.hand_overs = record.number()?;
-    run.state_size = record.maybe_number()?;
-    run.kept_size = record.number()?;
-    run.cancelled = record.maybe_text()?;
-    run.progress = record.maybe_text()?.map(|text| from_json("a progress report", &text)).transpose()?;
-    let newest = attempt(&mut record)?;
-    // The status is told twice: it goes in front also where the record has none yet.
-    record.maybe_text()?;
-    run.ended_at = maybe_millis(&mut record)?;
-    if let Some(bytes) = record.maybe_bytes()? {
+    let mut run = Run { status, ..Run::new(millis(&mut fields)?, None) };
+    run.lease_end = millis(&mut fields)?;
+    run.released = fields.flag()?;
+    run.starts = fields.number()?;
+    run.hand_overs = fields.number()?;
+    run.state_size = fields.maybe_number()?;
+    run.kept_size = fields.number()?;
+    run.cancelled = fields.maybe_text()?;
+    run.progress = fields.maybe_text()?.map(|text| from_json("a progress report", &text)).transpose()?;
+    run.ended_at = maybe_millis(&mut fields)?;
+    if let Some(bytes) = fields.maybe_bytes()? {
         run.outcome = outcome(status, bytes)?;
     }
-    for value in older.rest() {
-        run.attempts.extend(attempt(&mut Fields::of("an attempt", value)?)?);
-    }
-    run.attempts.extend(newest);
+    run.payload = fields.maybe_bytes()?;
+    let attempts = fields.list("a run's attempts")?.rest().map(attempt);
+    run.attempts = attempts.collect::<Result<_, _>>()?;
     run.attempts.sort_by_key(|attempt| attempt.attempt);
     Ok(RunView { key, run })
 }
 
-/// An attempt, as it lies in the record of its run or beside it; none where the run has not started.
-fn attempt(fields: &mut Fields) -> Result<Option<AttemptRecord>, WireError> {
-    let number: u32 = fields.number()?;
-    let token = fields.maybe_bytes()?;
+/// An attempt as `attempt_of` of `lib/view.lua` shows it.
+fn attempt(value: Value) -> Result<AttemptRecord, WireError> {
+    let mut fields = Fields::of("an attempt", value)?;
+    let number = fields.number()?;
+    let token = fields.bytes()?.try_into().map_err(|_| WireError::new("a token", "it has not 16 bytes"))?;
     let fence = Fence(fields.number()?);
-    let _lease: u64 = fields.number()?;
-    let started_at = millis(fields)?;
-    let meta = fields.maybe_text()?;
-    let last_effect = last_write(fields)?;
-    let last_log = last_write(fields)?;
-    let ended_at = maybe_millis(fields)?;
+    let started_at = millis(&mut fields)?;
+    let (runner, digest, terms) = from_json::<Meta>("an attempt's policy", &fields.text()?)?.parts()?;
+    let (last_effect, last_log) = (last_write(&mut fields)?, last_write(&mut fields)?);
+    let ended_at = maybe_millis(&mut fields)?;
     let end = fields.maybe_text()?.map(|word| attempt_end(&word)).transpose()?;
     let usage = fields.maybe_text()?.map(|text| from_json("an attempt's usage", &text)).transpose()?;
-    let (Some(token), Some(meta)) = (token, meta) else { return Ok(None) };
-    let token = token.try_into().map_err(|_| WireError::new("a token", "it has not 16 bytes"))?;
-    let (runner, digest, terms) = from_json::<Meta>("an attempt's policy", &meta)?.parts()?;
-    Ok(Some(AttemptRecord {
+    Ok(AttemptRecord {
         attempt: Attempt(number),
         token: Token(token),
         fence,
@@ -137,7 +141,7 @@ fn attempt(fields: &mut Fields) -> Result<Option<AttemptRecord>, WireError> {
         last_write: last_effect,
         last_log,
         usage,
-    }))
+    })
 }
 
 fn last_write(fields: &mut Fields) -> Result<LastWrite, WireError> {

@@ -5,30 +5,35 @@
 -- Answers: now, revision, and  done | refused
 
 local name, id, token = ARGV[1], ARGV[2], ARGV[3]
-local now = clock()
-local job = load_with(name, id)
-on_master()
 
 -- S13: one release, one hand-over, however often it is sent and whatever became of the run since. A run marked
 -- released by another one's win has not been handed over yet: its holder still may.
 local function handed_over(run)
-  if run[TOKEN] == token then
-    return run[ATTEMPT_END] == 'handed-over'
+  if run.token ~= token then
+    local older = run.attempt > 1 and redis.call('HGET', KEYS[1] .. 'attempts:' .. name .. ':' .. id, token)
+    if not older then
+      return false
+    end
+    run = read_run(older)
   end
-  local older = run[ATTEMPT] > 1 and redis.call('HGET', key_of('attempts', name) .. ':' .. id, token)
-  return older and unpacked(older)[ATTEMPT_END - ATTEMPT + 1] == 'handed-over'
+  return run.attempt > 0 and read_tail(run).attempt_end == 'handed-over'
 end
 
+local now = clock()
+on_master()
+local job = load_with(name, id)
 local run, status = find(job, id)
 if run and handed_over(run) then
   return answered(job, now, 'done')
 end
-if status ~= 'running' or run[TOKEN] ~= token then
+if status ~= 'running' or run.token ~= token then
   return answered(job, now, 'refused')
 end
-run[RELEASED], run[LEASE_END], run[HAND_OVERS] = true, now, run[HAND_OVERS] + 1
-run[ATTEMPT_ENDED_AT], run[ATTEMPT_END], run[USAGE] = now, 'handed-over', ARGV[4]
-touch(job, id)
+local tail = read_tail(run)
+run.released, run.lease_end, run.hand_overs, run.attempt_ended_at = true, now, run.hand_overs + 1, now
+tail.attempt_end, tail.usage = 'handed-over', ARGV[4]
+keep_tail(run, tail)
+touch(job, run)
 local answer = answered(job, now, 'done')
 -- Only a hint, so a server that does not let this user publish is no reason to fail after the release is done.
 redis.pcall('PUBLISH', ARGV[5], ARGV[6])

@@ -7,5 +7,5 @@
 local id = ARGV[2]
 local now = clock()
 local job = load_with(ARGV[1], id)
-local run, status = find(job, id)
-return { now, run and view(job, id, run, status) }
+local run, status, ending = find(job, id)
+return { now, run and view(job, id, run, status, ending) }

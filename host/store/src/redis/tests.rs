@@ -3,6 +3,7 @@
 mod clusters;
 mod conforms;
 mod demotions;
+mod faults;
 mod outages;
 mod records;
 mod speed;

@@ -7,8 +7,8 @@
 local kept = tonumber(ARGV[1])
 for i = 2, #ARGV, 2 do
   -- A job that is unknown has nothing to explain.
-  if redis.call('EXISTS', key_of('job', ARGV[i])) == 1 then
-    local key = key_of('told', ARGV[i])
+  if redis.call('EXISTS', KEYS[1] .. 'job:' .. ARGV[i]) == 1 then
+    local key = KEYS[1] .. 'told:' .. ARGV[i]
     redis.call('LPUSH', key, ARGV[i + 1])
     redis.call('LTRIM', key, 0, kept - 1)
   end

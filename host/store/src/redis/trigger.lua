@@ -14,17 +14,17 @@ local run, status = find(job, id)
 if run then
   return answered(job, now, 'exists', status)
 end
-if redis.call('ZSCORE', key_of('gone', name), id) then
+if redis.call('ZSCORE', KEYS[1] .. 'gone:' .. name, id) then
   return answered(job, now, 'ended')
 end
-if redis.call('HLEN', key_of('pending', name)) >= tonumber(ARGV[3]) then
+if redis.call('HLEN', KEYS[1] .. 'pending:' .. name) >= tonumber(ARGV[3]) then
   return answered(job, now, 'full')
 end
-redis.call('HSET', key_of('pending', name), id, now)
+redis.call('HSET', KEYS[1] .. 'pending:' .. name, id, now)
 if ARGV[4] == '1' then
-  redis.call('HSET', key_of('payload', name), id, ARGV[5])
+  redis.call('HSET', KEYS[1] .. 'payload:' .. name, id, ARGV[5])
 end
-job.numbers[UNFINISHED] = job.numbers[UNFINISHED] + 1
+job.unfinished = job.unfinished + 1
 job.changed = true
 local answer = answered(job, now, 'stored')
 -- Only a hint, so a server that does not let this user publish is no reason to fail after the run is stored.

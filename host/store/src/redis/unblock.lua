@@ -6,10 +6,9 @@
 
 local now = clock()
 local job = load(ARGV[1])
-local numbers = job.numbers
 local expired, newest_live = {}, nil
 for id, run in pairs(job.runs) do
-  local slot = slot_of(id)
+  local slot = tonumber(id)
   if slot and slot > now then
     if not live(run, now) then
       expired[#expired + 1] = id
@@ -25,11 +24,11 @@ end
 local newest_due = math.min(tonumber(ARGV[2]), now)
 
 local function ahead(slot)
-  return slot and slot > newest_due
+  return slot > newest_due
 end
 
 local since = job.offer and job.offer[1]
-local blocked = #expired > 0 or ahead(numbers[NEWEST_STARTED]) or ahead(numbers[NEWEST_SKIPPED])
+local blocked = #expired > 0 or ahead(job.newest_started) or ahead(job.newest_skipped)
 if not blocked and not (since and since > now) then
   return answered(job, now, 'not-blocked')
 end
@@ -37,13 +36,10 @@ for _, id in ipairs(expired) do
   interrupt(job, id, job.runs[id], now, 'its slot lay in the future, and the job was unblocked')
 end
 -- The fence never falls.
-for _, newest in ipairs({ NEWEST_STARTED, NEWEST_SKIPPED }) do
-  if ahead(numbers[newest]) then
-    numbers[newest] = newest_due
-  end
-end
+job.newest_started = math.min(job.newest_started, newest_due)
+job.newest_skipped = math.min(job.newest_skipped, newest_due)
 local offer = job.offer or { false, '', false }
 offer[1] = now
-redis.call('HSET', job.key, 'offer', pack(offer))
+redis.call('HSET', job.key, 'offer', cmsgpack.pack(offer))
 job.changed = true
 return answered(job, now, 'unblocked')

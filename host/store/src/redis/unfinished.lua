@@ -10,7 +10,7 @@
 local JOBS = 200
 local enough = tonumber(ARGV[2])
 local now = clock()
-local names = redis.call('ZRANGEBYLEX', prefix .. 'open', ARGV[1], '+', 'LIMIT', 0, JOBS)
+local names = redis.call('ZRANGEBYLEX', KEYS[1] .. 'open', ARGV[1], '+', 'LIMIT', 0, JOBS)
 local found, runs = {}, 0
 for i, name in ipairs(names) do
   local job = load(name)
@@ -22,7 +22,7 @@ for i, name in ipairs(names) do
   for j = 1, #pending, 2 do
     open[#open + 1] = { pending[j], standing(new_run(tonumber(pending[j + 1])), 'pending') }
   end
-  found[#found + 1] = { name, job.numbers[NEWEST_STARTED], job.numbers[NEWEST_SKIPPED], open }
+  found[#found + 1] = { name, known(job.newest_started), known(job.newest_skipped), open }
   runs = runs + #open
   if runs >= enough or i == JOBS then
     return { now, found, name }

@@ -1,23 +1,23 @@
 //! The verbs of the rules: what each script is given, and what its words mean.
 
-use leasehold_lease::id::{Attempt, Fence, JobKey, RunId, TenantName};
+use leasehold_lease::id::{JobKey, RunId, TenantName};
 use leasehold_lease::op::{
-    Accepted, Announce, Cancel, CancelAnswer, Claim, ClaimAnswer, ClaimKind, Close, CloseAnswer, Finish, Heartbeat,
+    Accepted, Announce, Cancel, CancelAnswer, Claim, ClaimAnswer, Close, CloseAnswer, Finish, Heartbeat,
     HeartbeatAnswer, Release, Stamped, Trigger, TriggerAnswer, Unblock, UnblockAnswer,
 };
-use leasehold_lease::policy::{CLOCK_GRACE, Overlap};
+use leasehold_lease::policy::CLOCK_GRACE;
 use leasehold_lease::run::{DEMAND_ID_KEPT, Hold, Outcome};
 use leasehold_lease::time::Millis;
 use leasehold_lease::write::ENTRY;
 use redis::Value;
 
 use super::RedisStore;
-use super::batch::{Piece, pieces, side_by_side};
+use super::answers::{accepted, claim_answer, each, maybe_hold, stamped};
+use super::batch::{Piece, pieces};
 use super::call::{Call, bounded, instant};
 use super::decode::{Fields, unreadable};
 use super::keys::{run_id, run_name};
-use super::link::Link;
-use super::record::{end_of, maybe_millis, maybe_slot, millis, outcome_bytes, status};
+use super::record::{claim_numbers, maybe_slot, millis, outcome_bytes, status, tail_of};
 use super::scripts::Script;
 use crate::error::StoreError;
 use crate::view::{AnnounceAnswer, Each};
@@ -37,19 +37,12 @@ impl RedisStore {
         const DOING: &str = "claiming a run";
         self.register(&job.tenant).await?;
         let terms = &claim.terms;
-        let late_by = claim.kind.bound(terms).map(|bound| bounded(ms(bound.saturating_add(CLOCK_GRACE))));
+        let meta = to_json(&Meta::new(&claim.runner, claim.digest, terms));
         let call = self
             .about_run(&self.server.scripts.claim, job, &claim.run)
-            .arg(kind_word(claim.kind))
             .arg(&claim.token.0[..])
-            .arg(instant(claim.not_after.0))
-            .arg(late_by.map_or_else(String::new, |late_by| late_by.to_string()))
-            .arg(ms(CLOCK_GRACE))
-            .arg(bounded(ms(terms.lease)))
-            .arg(terms.max_attempts)
-            .arg(if terms.overlap == Overlap::Skip { "skip" } else { "allow" })
-            .arg(bounded(ms(terms.bound())))
-            .arg(to_json(&Meta::new(&claim.runner, claim.digest, terms)));
+            .arg(claim_numbers(claim))
+            .arg(tail_of(&meta));
         let answer = self.calls.change(DOING, &call).await?;
         let answer = stamped(answer, claim_answer).map_err(unreadable(DOING))?;
         self.created(job, answer.revision).await;
@@ -88,10 +81,8 @@ impl RedisStore {
         let call = self
             .about_run(&self.server.scripts.finish, job, &finish.run)
             .arg(&finish.token.0[..])
-            .arg(finish.outcome.status().word())
-            .arg(end_of(&finish.outcome).word())
-            .arg(outcome_bytes(&finish.outcome))
             .arg(kept)
+            .arg(outcome_bytes(&finish.outcome))
             .arg(to_json(&finish.usage));
         let answer = self.calls.change(DOING, &call).await?;
         stamped(answer, accepted).map_err(unreadable(DOING))
@@ -280,108 +271,4 @@ impl RedisStore {
             self.registered.lock().expect("nothing panics under this lock").remove(&job.tenant);
         }
     }
-}
-
-/// Reads an answer with its stamp.
-fn stamped<A>(answer: Value, read: impl FnOnce(&mut Fields) -> Result<A, WireError>) -> Result<Stamped<A>, WireError> {
-    let mut fields = Fields::of("an answer", answer)?;
-    let (now, revision) = (millis(&mut fields)?, fields.number()?);
-    Ok(Stamped { now, revision, answer: read(&mut fields)? })
-}
-
-/// Sends the pieces of a batch and reads the answers, each in the place of its item.
-async fn each<A>(
-    doing: &'static str,
-    many: usize,
-    link: &std::sync::Arc<Link>,
-    pieces: &[Piece],
-    calls: Vec<Call>,
-    read: impl Fn(&mut Fields) -> Result<A, WireError>,
-) -> Result<Vec<Each<A>>, StoreError> {
-    let mut answers: Vec<Option<Each<A>>> = (0..many).map(|_| None).collect();
-    let mut failed = None;
-    for (piece, answer) in pieces.iter().zip(side_by_side(link, doing, calls).await) {
-        let values = answer.and_then(|answer| {
-            let values = Fields::of("the answers", answer).map(|fields| fields.rest()).map_err(unreadable(doing))?;
-            let complete = values.len() == piece.items.len();
-            complete
-                .then_some(values)
-                .ok_or_else(|| unreadable(doing)(WireError::new("the answers", "some are missing")))
-        });
-        match values {
-            Ok(values) => {
-                for (item, value) in piece.items.iter().zip(values) {
-                    answers[*item] = Some(one(doing, value, &read));
-                }
-            }
-            Err(error) => failed = Some(error),
-        }
-    }
-    // A piece without an answer leaves the others theirs; where nothing was answered the call has failed.
-    match failed {
-        Some(error) if answers.iter().all(Option::is_none) => Err(error),
-        failed => {
-            let failed = failed.map(std::sync::Arc::new);
-            let missing = || match &failed {
-                Some(error) => Err(super::error::another(error)),
-                None => Err(unreadable(doing)(WireError::new("the answers", "one is missing"))),
-            };
-            Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(missing)).collect())
-        }
-    }
-}
-
-/// The answer for one item, or why its record cannot be read.
-fn one<A>(doing: &'static str, value: Value, read: impl Fn(&mut Fields) -> Result<A, WireError>) -> Each<A> {
-    let mut fields = Fields::of("an answer", value).map_err(unreadable(doing))?;
-    let now = maybe_millis(&mut fields).map_err(unreadable(doing))?;
-    let answer = match now {
-        Some(now) => fields.number().and_then(|revision| Ok(Stamped { now, revision, answer: read(&mut fields)? })),
-        None => fields.text().and_then(|reason| Err(WireError::new("a record", reason))),
-    };
-    answer.map_err(unreadable(doing))
-}
-
-fn kind_word(kind: ClaimKind) -> &'static str {
-    match kind {
-        ClaimKind::Slot => "slot",
-        ClaimKind::CatchUp { .. } => "catch-up",
-        ClaimKind::Takeover => "takeover",
-        ClaimKind::OnDemand => "on-demand",
-    }
-}
-
-fn claim_answer(fields: &mut Fields) -> Result<ClaimAnswer, WireError> {
-    Ok(match fields.text()?.as_str() {
-        "won" => ClaimAnswer::Won {
-            attempt: Attempt(fields.number()?),
-            fence: Fence(fields.number()?),
-            payload: fields.maybe_bytes()?,
-        },
-        "ended" => ClaimAnswer::Ended(status(&fields.text()?)?),
-        "running" => ClaimAnswer::Running { attempt: Attempt(fields.number()?), lease_end: millis(fields)? },
-        "overlap" => ClaimAnswer::Overlap { with: run_id(&fields.text()?)? },
-        "stale" => ClaimAnswer::Stale,
-        "none" => ClaimAnswer::None { newest_started: maybe_slot(fields)? },
-        "late" => ClaimAnswer::Late,
-        "early" => ClaimAnswer::Early,
-        "superseded" => ClaimAnswer::Superseded { newest_started: maybe_slot(fields)? },
-        "held" => ClaimAnswer::Held { until: maybe_millis(fields)? },
-        "old" => ClaimAnswer::Old,
-        other => return fields.unknown(other),
-    })
-}
-
-fn accepted(fields: &mut Fields) -> Result<Accepted, WireError> {
-    match fields.text()?.as_str() {
-        "done" => Ok(Accepted::Done),
-        "refused" => Ok(Accepted::Refused),
-        other => fields.unknown(other),
-    }
-}
-
-/// A hold, as scripts answer it.
-pub(super) fn maybe_hold(fields: &mut Fields) -> Result<Option<Hold>, WireError> {
-    let Some(mut hold) = fields.maybe_list("a hold")? else { return Ok(None) };
-    Ok(Some(Hold { until: maybe_millis(&mut hold)?, note: hold.text()? }))
 }

@@ -7,22 +7,25 @@
 --     | append-log bytes line...
 -- Answers: now, revision, and  done | not-done | too-large | over-quota | past | refused
 
+-- leasehold_lease::write::ENTRY: bytes that each stored thing counts besides its content.
+local ENTRY = 64
+
 local name, id, token, number, change = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8]
 local now = clock()
 local job = load_with(name, id)
 local run = job.runs[id]
-if not run or run[TOKEN] ~= token or run[RELEASED] then
+if not run or run.token ~= token or run.released then
   return answered(job, now, 'refused')
 end
-local last, last_answer = LAST_WRITE, WRITE_ANSWER
+local tail, last, last_answer = read_tail(run), 'last_write', 'write_answer'
 if ARGV[5] == 'log' then
-  last, last_answer = LAST_LOG, LOG_ANSWER
+  last, last_answer = 'last_log', 'log_answer'
 end
 -- S13: the newest write sent again gets the first answer, an older copy changes nothing. (Numbers are as large as 64
 -- bits, so they are compared as digits.)
-local newest = run[last] or string.rep('0', 20)
+local newest = tail[last] or string.rep('0', 20)
 if number == newest then
-  return answered(job, now, run[last_answer] or 'done')
+  return answered(job, now, tail[last_answer] or 'done')
 end
 if number < newest then
   return answered(job, now, 'past')
@@ -30,8 +33,8 @@ end
 
 -- The size of the value that is there; nil where there is none.
 local function present_size(key)
-  local size = redis.call('HSTRLEN', prefix .. 'kv', key)
-  if size > 0 or redis.call('HEXISTS', prefix .. 'kv', key) == 1 then
+  local size = redis.call('HSTRLEN', KEYS[1] .. 'kv', key)
+  if size > 0 or redis.call('HEXISTS', KEYS[1] .. 'kv', key) == 1 then
     return size
   end
 end
@@ -41,7 +44,7 @@ local function as_expected(key)
     return present_size(key) ~= nil
   elseif change == 'kv-compare-and-set' then
     local expected = ARGV[11] == '1' and ARGV[12]
-    return redis.call('HGET', prefix .. 'kv', key) == expected
+    return redis.call('HGET', KEYS[1] .. 'kv', key) == expected
   end
   return true
 end
@@ -49,7 +52,7 @@ end
 -- By how much the change makes what the tenant stores grow.
 local function growth(key)
   if change == 'save-state' then
-    local former = run[STATE_SIZE] and run[STATE_SIZE] + ENTRY or 0
+    local former = run.state_size >= 0 and run.state_size + ENTRY or 0
     return #ARGV[9] + ENTRY - former
   elseif change == 'append-log' then
     return tonumber(ARGV[9])
@@ -66,7 +69,7 @@ local function judge(key)
     return 'not-done'
   end
   local more = growth(key)
-  local stored = tonumber(redis.call('GET', prefix .. 'stored') or 0)
+  local stored = tonumber(redis.call('GET', KEYS[1] .. 'stored') or 0)
   -- What shrinks is always written, or a full tenant could not help itself.
   if more > 0 and stored + more > tonumber(ARGV[7]) then
     return 'over-quota'
@@ -75,9 +78,9 @@ local function judge(key)
 end
 
 local function append()
-  local lines, key = {}, key_of('log', name) .. ':' .. id
+  local lines, key = {}, KEYS[1] .. 'log:' .. name .. ':' .. id
   for i = 10, #ARGV do
-    lines[#lines + 1] = run[ATTEMPT] .. ' ' .. ARGV[i]
+    lines[#lines + 1] = run.attempt .. ' ' .. ARGV[i]
     -- unpack has room for some thousands.
     if #lines == 1000 or i == #ARGV then
       redis.call('RPUSH', key, unpack(lines))
@@ -88,20 +91,20 @@ end
 
 local function carry_out(key, more)
   if change == 'save-state' then
-    redis.call('HSET', key_of('state', name), id, ARGV[9])
-    run[STATE_SIZE] = #ARGV[9]
-    job.numbers[STORED] = job.numbers[STORED] + more
+    redis.call('HSET', KEYS[1] .. 'state:' .. name, id, ARGV[9])
+    run.state_size = #ARGV[9]
+    job.stored = job.stored + more
   elseif change == 'append-log' then
     append()
-    keep(job, run, more)
+    run.kept_size, job.stored = run.kept_size + more, job.stored + more
   elseif change == 'kv-delete' then
-    redis.call('HDEL', prefix .. 'kv', key)
-    redis.call('ZREM', prefix .. 'kv-keys', key)
-    redis.call('INCRBY', prefix .. 'stored', more)
+    redis.call('HDEL', KEYS[1] .. 'kv', key)
+    redis.call('ZREM', KEYS[1] .. 'kv-keys', key)
+    redis.call('INCRBY', KEYS[1] .. 'stored', more)
   else
-    redis.call('HSET', prefix .. 'kv', key, ARGV[10])
-    redis.call('ZADD', prefix .. 'kv-keys', 0, key)
-    redis.call('INCRBY', prefix .. 'stored', more)
+    redis.call('HSET', KEYS[1] .. 'kv', key, ARGV[10])
+    redis.call('ZADD', KEYS[1] .. 'kv-keys', 0, key)
+    redis.call('INCRBY', KEYS[1] .. 'stored', more)
   end
 end
 
@@ -111,6 +114,7 @@ if written == 'done' then
   carry_out(key, more)
 end
 -- A refusal for its size is remembered too: a copy must not be done after its sender was told so.
-run[last], run[last_answer] = number, written
-touch(job, id)
+tail[last], tail[last_answer] = number, written
+keep_tail(run, tail)
+touch(job, run)
 return answered(job, now, written)

@@ -7,24 +7,37 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Removes what the server of a data folder left, which has ended for good. Best effort: what is not certain stays.
-pub(crate) fn remove(data: &Path) {
-    let Ok(lock) = fs::read_to_string(data.join("postmaster.pid")) else { return };
-    let Ok(memory) = fs::read_to_string("/proc/sysvipc/shm") else { return };
-    if let Some(id) = left_behind(&lock, &memory) {
-        let _ = Command::new("ipcrm").args(["-m", id]).output();
+/// Removes what the server of a data folder left, which has ended for good. False while it still has users: the server's
+/// processes are dying, and it is to be tried again.
+pub(crate) fn remove(data: &Path) -> bool {
+    let Ok(lock) = fs::read_to_string(data.join("postmaster.pid")) else { return true };
+    let Ok(memory) = fs::read_to_string("/proc/sysvipc/shm") else { return true };
+    match find(&lock, &memory) {
+        Some(Found { users: 0, id }) => {
+            // Should it fail, the memory stays; nobody could do more about it.
+            let _ = Command::new("ipcrm").args(["-m", id]).output();
+            true
+        }
+        Some(_) => false,
+        None => true,
     }
 }
 
-/// The number of the memory that the lock file names, if the system's list has it with the same key and without users.
-fn left_behind<'a>(lock: &'a str, memory: &str) -> Option<&'a str> {
+#[derive(Debug, PartialEq, Eq)]
+struct Found<'a> {
+    id: &'a str,
+    users: u32,
+}
+
+/// The memory that the lock file names, where the system's list has it with the same key.
+fn find<'a>(lock: &'a str, memory: &str) -> Option<Found<'a>> {
     let mut named = lock.lines().nth(6)?.split_whitespace();
     let (key, id) = (named.next()?, named.next()?);
-    let unused = |line: &&str| {
+    memory.lines().find_map(|line| {
         let columns: Vec<&str> = line.split_whitespace().collect();
-        columns.first() == Some(&key) && columns.get(1) == Some(&id) && columns.get(6) == Some(&"0")
-    };
-    memory.lines().find(unused).map(|_| id)
+        let same = columns.first() == Some(&key) && columns.get(1) == Some(&id);
+        same.then(|| columns.get(6)?.parse().ok()).flatten().map(|users| Found { id, users })
+    })
 }
 
 #[cfg(test)]
@@ -34,12 +47,12 @@ mod tests {
     const LOCK: &str = "100\n/data\n1796\n5432\n\n127.0.0.1\n     13132        15\nready   \n";
 
     #[test]
-    fn only_memory_of_the_same_key_and_number_that_nobody_uses_is_left_behind() {
+    fn memory_is_found_by_key_and_number() {
         let line = |key, id, users| format!("  key shmid\n{key} {id}   600   56  200  201  {users} 105 111\n");
-        assert_eq!(left_behind(LOCK, &line(13132, 15, 0)), Some("15"));
-        assert_eq!(left_behind(LOCK, &line(13132, 15, 1)), None);
-        assert_eq!(left_behind(LOCK, &line(13133, 15, 0)), None);
-        assert_eq!(left_behind(LOCK, &line(13132, 16, 0)), None);
-        assert_eq!(left_behind("100\n/data\n", &line(13132, 15, 0)), None);
+        assert_eq!(find(LOCK, &line(13132, 15, 0)), Some(Found { id: "15", users: 0 }));
+        assert_eq!(find(LOCK, &line(13132, 15, 6)), Some(Found { id: "15", users: 6 }));
+        assert_eq!(find(LOCK, &line(13133, 15, 0)), None);
+        assert_eq!(find(LOCK, &line(13132, 16, 0)), None);
+        assert_eq!(find("100\n/data\n", &line(13132, 15, 0)), None);
     }
 }

@@ -78,14 +78,14 @@ impl RedisCluster {
 }
 
 async fn is_complete(node: &Redis) -> bool {
-    let info = command::send(node.port(), "CLUSTER INFO").await.unwrap_or_default();
+    let info = command::send(node.port(), None, "CLUSTER INFO").await.unwrap_or_default();
     ["cluster_state:ok", "cluster_known_nodes:3", "cluster_slots_ok:16384"]
         .iter()
         .all(|line| info.lines().any(|found| found == *line))
 }
 
 async fn expect_ok(node: &Redis, line: &str) -> Result<(), ServerError> {
-    let answer = command::send(node.port(), line).await.unwrap_or_else(|error| error.to_string());
+    let answer = command::send(node.port(), None, line).await.unwrap_or_else(|error| error.to_string());
     if answer.starts_with("+OK") {
         return Ok(());
     }

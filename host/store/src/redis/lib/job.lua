@@ -9,190 +9,183 @@
 --   due:<name>            sorted set of the final runs, newest first: the score is minus the due time
 --   payload:<name>        hash: on-demand run -> what it works on
 --   state:<name>          hash: run -> its checkpoint
---   attempts:<name>:<run> hash: token -> an attempt before the newest one
+--   attempts:<name>:<run> hash: token -> the record of an attempt before the newest one
 --   log:<name>:<run>      list of the run's log entries
 --   gone:<name>           sorted set: pruned on-demand run -> when it was pruned
 --   told:<name>           list of what hosts were told, newest first
 --   jobs, open            sorted sets, by name: all jobs; jobs with unfinished runs
 --   kv, kv-keys           hash of the tenant's values; its keys in the order of their bytes
 --   stored                bytes that count against the tenant's quota
+--   never                 does not exist
 -- A run is named by its slot in decimal digits, or by `:` and the on-demand run's id: no field's name is like that.
 --
--- Records are packed arrays. Numbers are whole and below 2^53, which is what a Lua number can hold; larger ones come
--- and go as text. A value that is missing is `false`, for an array may have no hole.
-
--- A job's numbers. HIGHEST_WON is the highest slot that ever started; unblocking does not lower it.
-local REVISION, NEWEST_STARTED, NEWEST_SKIPPED, LAST_FENCE, LARGEST_BOUND = 1, 2, 3, 4, 5
-local STORED, UNFINISHED, HIGHEST_WON = 6, 7, 8
-
--- A run; from ATTEMPT to USAGE its newest attempt; the last three only once it is final.
-local DUE, LEASE_END, RELEASED, STARTS, HAND_OVERS = 1, 2, 3, 4, 5
-local STATE_SIZE, KEPT_SIZE, CANCELLED, PROGRESS = 6, 7, 8, 9
-local ATTEMPT, TOKEN, FENCE, LEASE, STARTED_AT, META = 10, 11, 12, 13, 14, 15
-local LAST_WRITE, WRITE_ANSWER, LAST_LOG, LOG_ANSWER = 16, 17, 18, 19
-local ATTEMPT_ENDED_AT, ATTEMPT_END, USAGE = 20, 21, 22
-local STATUS, ENDED_AT, OUTCOME = 23, 24, 25
-
--- leasehold_lease::write::ENTRY: bytes that each stored thing counts besides its content.
-local ENTRY = 64
-
-local prefix = KEYS[1]
-local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
-
-local function key_of(kind, name)
-  return prefix .. kind .. ':' .. name
-end
+-- A record is a head of fixed length, whose numbers are doubles, and a tail (lib/tail.lua); behind that of a final run
+-- stands its end (lib/find.lua). Numbers are whole and below 2^53, which a double holds; larger ones come and go as
+-- text. In place of a number that is missing stands the least one, -inf; of another value, false.
+--
+-- All this runs for every call, so it is written to be cheap: functions catch little from outside, which they would pay
+-- for each time they are made, and finish.lua and heartbeats.lua change the parts of a record where they lie.
 
 -- A server that has become a replica must not answer from what it still knows (S12): this write to a key that never
 -- exists changes nothing, and fails there. A script that begins with it also goes on when the server is out of memory:
 -- that is for the verbs that end runs or keep them going, and bring little.
 local function on_master()
-  redis.call('HDEL', prefix .. 'never', '')
+  redis.call('HDEL', KEYS[1] .. 'never', '')
 end
 
-local function job_of(name, numbers)
-  numbers = numbers and unpacked(numbers) or { 0, false, false, 0, 0, 0, 0, false }
+-- A number, or false where it is missing.
+local function known(number)
+  return number > -math.huge and number
+end
+
+-- The job of these numbers; without them, one that does not exist yet.
+local function job_of(name, text)
+  local revision, unfinished, stored, started, skipped = 0, 0, 0, -math.huge, -math.huge
+  local fence, bound, won = 0, 0, -math.huge
+  if text then
+    revision, unfinished, stored, started, skipped, fence, bound, won = struct.unpack('<dddddddd', text)
+  end
   return {
     name = name,
-    key = key_of('job', name),
-    numbers = numbers,
-    unfinished_before = numbers[UNFINISHED],
-    stored_before = numbers[STORED],
-    runs = {},
-    touched = {},
+    key = KEYS[1] .. 'job:' .. name,
+    revision = revision,
+    newest_started = started,
+    newest_skipped = skipped,
+    last_fence = fence,
+    largest_bound = bound,
+    stored = stored,
+    unfinished = unfinished,
+    -- The highest slot that ever started: unblocking does not lower it.
+    highest_won = won,
+    stored_before = stored,
+    unfinished_before = unfinished,
+    runs = false,
+    offer = false,
+    hold = false,
     changed = false,
+  }
+end
+
+-- The run of a record.
+local function read_run(text)
+  local lease_end, lease, flags, token, due, starts, hand_overs, attempt, fence, started_at, state_size, kept_size,
+    attempt_ended_at, ended_at, at = struct.unpack('<ddBc16dI4I4I4dddddd', text)
+  return {
+    lease_end = lease_end,
+    lease = lease,
+    released = flags % 2 == 1,
+    cancelled = flags >= 2,
+    token = token,
+    due = due,
+    starts = starts,
+    hand_overs = hand_overs,
+    attempt = attempt,
+    fence = fence,
+    started_at = started_at,
+    state_size = state_size,
+    kept_size = kept_size,
+    attempt_ended_at = attempt_ended_at,
+    ended_at = ended_at,
+    tail = string.sub(text, at),
+    touched = false,
+  }
+end
+
+local function run_text(run)
+  local flags = (run.released and 1 or 0) + (run.cancelled and 2 or 0)
+  return struct.pack('<ddBc16dI4I4I4dddddd', run.lease_end, run.lease, flags, run.token, run.due, run.starts,
+    run.hand_overs, run.attempt, run.fence, run.started_at, run.state_size, run.kept_size, run.attempt_ended_at,
+    run.ended_at) .. run.tail
+end
+
+-- A run that nobody has started.
+local function new_run(due)
+  return {
+    lease_end = 0,
+    lease = 0,
+    released = false,
+    cancelled = false,
+    token = string.rep('\0', 16),
+    due = due,
+    starts = 0,
+    hand_overs = 0,
+    attempt = 0,
+    fence = 0,
+    started_at = 0,
+    state_size = -math.huge,
+    kept_size = 0,
+    attempt_ended_at = -math.huge,
+    ended_at = -math.huge,
+    -- An empty one.
+    tail = string.rep('\0', 8),
+    touched = false,
   }
 end
 
 -- The job with one of its runs, if that is running.
 local function load_with(name, id)
-  local found = redis.call('HMGET', key_of('job', name), 'numbers', id)
+  local found = redis.call('HMGET', KEYS[1] .. 'job:' .. name, 'numbers', id)
   local job = job_of(name, found[1])
-  if found[2] then
-    job.runs[id] = unpacked(found[2])
-  end
+  job.runs = { [id] = found[2] and read_run(found[2]) or nil }
   return job
 end
 
 -- The job with all its running runs.
 local function load(name)
-  local flat = redis.call('HGETALL', key_of('job', name))
-  local numbers, offer, hold, runs = nil, nil, nil, {}
+  local flat = redis.call('HGETALL', KEYS[1] .. 'job:' .. name)
+  local fields, runs = {}, {}
   for i = 1, #flat, 2 do
     local field = flat[i]
-    if field == 'numbers' then
-      numbers = flat[i + 1]
-    elseif field == 'offer' then
-      offer = flat[i + 1]
-    elseif field == 'hold' then
-      hold = flat[i + 1]
+    if field == 'numbers' or field == 'offer' or field == 'hold' then
+      fields[field] = flat[i + 1]
     else
-      runs[field] = unpacked(flat[i + 1])
+      runs[field] = read_run(flat[i + 1])
     end
   end
-  local job = job_of(name, numbers)
+  local job = job_of(name, fields.numbers)
   job.runs = runs
-  job.offer = offer and unpacked(offer)
-  job.hold = hold and unpacked(hold)
+  job.offer = fields.offer and cmsgpack.unpack(fields.offer)
+  job.hold = fields.hold and cmsgpack.unpack(fields.hold)
   return job
-end
-
-local function new_run(due)
-  return {
-    due, 0, false, 0, 0,
-    false, 0, false, false,
-    0, false, 0, 0, 0, false,
-    false, false, false, false,
-    false, false, false,
-  }
-end
-
--- The slot of a scheduled run; nil for an on-demand one.
-local function slot_of(id)
-  return tonumber(id)
-end
-
--- Whether run `a` sorts before run `b`: slots first, by time; then on-demand runs, by the bytes of their ids. (Lua
--- compares strings by the server's locale.)
-local function before(a, b)
-  local a_slot, b_slot = slot_of(a), slot_of(b)
-  if a_slot and b_slot then
-    return a_slot < b_slot
-  elseif a_slot or b_slot then
-    return a_slot ~= nil
-  end
-  for i = 2, math.min(#a, #b) do
-    local x, y = string.byte(a, i), string.byte(b, i)
-    if x ~= y then
-      return x < y
-    end
-  end
-  return #a < #b
 end
 
 -- Running, and its runner was alive recently; `run` is running by its status.
 local function live(run, now)
-  return not run[RELEASED] and now <= run[LEASE_END]
-end
-
--- The record of a final run.
-local function final_run(job, id)
-  local record = redis.call('HGET', key_of('final', job.name), id)
-  return record and unpacked(record)
-end
-
--- A run in whatever status, and that status.
-local function find(job, id)
-  if job.runs[id] then
-    return job.runs[id], 'running'
-  end
-  if string.byte(id) == 58 then
-    local due = redis.call('HGET', key_of('pending', job.name), id)
-    if due then
-      return new_run(tonumber(due)), 'pending'
-    end
-  end
-  local run = final_run(job, id)
-  if run then
-    return run, run[STATUS]
-  end
+  return not run.released and now <= run.lease_end
 end
 
 -- Remembers that a running run has changed.
-local function touch(job, id)
-  job.touched[id] = true
+local function touch(job, run)
+  run.touched = true
   job.changed = true
-end
-
--- Counts bytes that are kept beside a run, or no longer (less than 0).
-local function keep(job, run, size)
-  run[KEPT_SIZE] = run[KEPT_SIZE] + size
-  job.numbers[STORED] = job.numbers[STORED] + size
 end
 
 -- Writes what has changed, in one revision.
 local function save(job)
-  local numbers = job.numbers
-  local created = numbers[REVISION] == 0
-  numbers[REVISION] = numbers[REVISION] + 1
-  local fields = { 'numbers', pack(numbers) }
-  for id in pairs(job.touched) do
-    if job.runs[id] then
+  local created = job.revision == 0
+  job.revision = job.revision + 1
+  local fields = {
+    'numbers',
+    struct.pack('<dddddddd', job.revision, job.unfinished, job.stored, job.newest_started, job.newest_skipped,
+      job.last_fence, job.largest_bound, job.highest_won),
+  }
+  for id, run in pairs(job.runs) do
+    if run.touched then
       fields[#fields + 1] = id
-      fields[#fields + 1] = pack(job.runs[id])
+      fields[#fields + 1] = run_text(run)
     end
   end
   redis.call('HSET', job.key, unpack(fields))
   if created then
-    redis.call('ZADD', prefix .. 'jobs', 0, job.name)
+    redis.call('ZADD', KEYS[1] .. 'jobs', 0, job.name)
   end
-  if numbers[UNFINISHED] > 0 and job.unfinished_before == 0 then
-    redis.call('ZADD', prefix .. 'open', 0, job.name)
-  elseif numbers[UNFINISHED] == 0 and job.unfinished_before > 0 then
-    redis.call('ZREM', prefix .. 'open', job.name)
+  if job.unfinished > 0 and job.unfinished_before == 0 then
+    redis.call('ZADD', KEYS[1] .. 'open', 0, job.name)
+  elseif job.unfinished == 0 and job.unfinished_before > 0 then
+    redis.call('ZREM', KEYS[1] .. 'open', job.name)
   end
-  if numbers[STORED] ~= job.stored_before then
-    redis.call('INCRBY', prefix .. 'stored', numbers[STORED] - job.stored_before)
+  if job.stored ~= job.stored_before then
+    redis.call('INCRBY', KEYS[1] .. 'stored', job.stored - job.stored_before)
   end
 end
 
@@ -203,5 +196,5 @@ local function answered(job, now, ...)
   else
     on_master()
   end
-  return { now, job.numbers[REVISION], ... }
+  return { now, job.revision, ... }
 end

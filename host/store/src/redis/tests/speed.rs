@@ -80,9 +80,18 @@ fn median(mut of: Vec<f64>) -> f64 {
     of[of.len() / 2]
 }
 
-async fn memory(url: &str) -> u64 {
+async fn info<A: redis::FromRedisValue>(url: &str, key: &str) -> A {
     let info: redis::InfoDict = redis::cmd("INFO").query_async(&mut operator(url).await).await.expect("info");
-    info.get("used_memory").expect("used_memory")
+    info.get(key).expect("the server says it")
+}
+
+async fn memory(url: &str) -> u64 {
+    info(url, "used_memory").await
+}
+
+/// Seconds that the server's main thread has worked: what it can do at most, whoever else is busy.
+async fn worked(url: &str) -> f64 {
+    info::<f64>(url, "used_cpu_user_main_thread").await + info::<f64>(url, "used_cpu_sys_main_thread").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,17 +104,25 @@ async fn pairs_beside_the_yardstick() {
         let load = redis::cmd("SCRIPT").arg("LOAD").arg(YARDSTICK).to_owned();
         let hash: String = load.query_async(&mut operator(&url).await).await.expect("loaded");
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut our_work, mut their_work) = (Vec::new(), Vec::new());
         let before = memory(&url).await;
         for _ in 0..ROUNDS {
+            let begin = worked(&url).await;
             theirs.push(yardstick(server.port(), &hash).await);
+            let middle = worked(&url).await;
             ours.push(pairs(&store, 400).await);
+            their_work.push((middle - begin) * 1e6 / 100_000.0);
+            our_work.push((worked(&url).await - middle) * 1e6 / (IN_FLIGHT * 400) as f64);
         }
         let runs = ROUNDS as u64 * IN_FLIGHT * 400;
         let bytes = (memory(&url).await - before) / runs;
         let (ours, theirs) = (median(ours), median(theirs));
         eprintln!(
-            "{kind:?}: {ours:.0} pairs/s, yardstick {theirs:.0}/s: {:.1} %; {bytes} bytes a run",
-            100.0 * ours / theirs
+            "{kind:?}: {ours:.0} pairs/s, yardstick {theirs:.0}/s: {:.1} %; {bytes} bytes a run; the server works \
+             {:.1} us a pair, {:.1} us a request of the yardstick",
+            100.0 * ours / theirs,
+            median(our_work),
+            median(their_work)
         );
     }
 }

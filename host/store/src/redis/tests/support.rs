@@ -16,7 +16,7 @@ use redis::aio::MultiplexedConnection;
 use crate::conformance::{Bench, SetClock, TestClock};
 use crate::error::StoreError;
 use crate::redis::RedisStore;
-use crate::redis::scripts::ON_A_SET_CLOCK;
+use crate::redis::scripts::{ON_A_SET_CLOCK, Scripts};
 use crate::store::LeaseStore;
 
 /// How long a test waits for a state.
@@ -48,11 +48,16 @@ pub(super) async fn on_its_own_clock(server: Result<String, ServerError>) -> Opt
 
 /// A store on a clock that the test sets.
 pub(super) async fn on_a_set_clock(server: Result<String, ServerError>) -> Option<Bench> {
+    with_scripts(server, &ON_A_SET_CLOCK).await
+}
+
+/// The same with these scripts.
+pub(super) async fn with_scripts(server: Result<String, ServerError>, scripts: &'static Scripts) -> Option<Bench> {
     let url = or_skip(server)?;
     let namespace = namespace();
     let clock = ServerClock { key: format!("leasehold:{{{namespace}}}:clock"), operator: operator(&url).await };
     clock.set(START).await;
-    let store = RedisStore::with_scripts(&url, &namespace, &ON_A_SET_CLOCK).await.expect("a store");
+    let store = RedisStore::with_scripts(&url, &namespace, scripts).await.expect("a store");
     Some(Bench::new(Arc::new(store), TestClock::Remote(Arc::new(clock)), ()))
 }
 

@@ -11,7 +11,9 @@ use leasehold_lease::run::{Outcome, Usage};
 use leasehold_lease::time::Slot;
 
 use super::*;
-use crate::conformance::one_of_many_claimers_wins_on;
+use crate::conformance::{
+    CRASH_WORK, a_client_killed_at_any_step_leaves_each_step_done_once, one_of_many_claimers_wins_on, work_until_killed,
+};
 
 /// Processes of the test below.
 const PROCESSES: u8 = 8;
@@ -73,6 +75,29 @@ fn eight_processes_share_a_file_without_an_error() {
     assert_eq!(ended, SLOTS);
     let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(sound, "ok");
+}
+
+#[tokio::test]
+async fn a_process_killed_at_any_step_leaves_each_step_done_once() {
+    let folder = fast_folder();
+    let store = SqliteStore::open(&file(&folder)).unwrap();
+    let client = || {
+        let mut client = Command::new(std::env::current_exe().unwrap());
+        client.args(["--exact", "sqlite::tests::processes::a_process_is_killed", "--nocapture", "--ignored"]);
+        client.env(WORK, file(&folder));
+        client
+    };
+    a_client_killed_at_any_step_leaves_each_step_done_once(&store, client).await;
+}
+
+#[tokio::test]
+#[ignore = "a part of a_process_killed_at_any_step_leaves_each_step_done_once, which starts it"]
+async fn a_process_is_killed() {
+    if std::env::var_os(CRASH_WORK).is_none() {
+        return eprintln!("skipped: it is started by another test");
+    }
+    let path = std::env::var_os(WORK).unwrap();
+    work_until_killed(&SqliteStore::open(Path::new(&path)).unwrap()).await;
 }
 
 #[tokio::test]
