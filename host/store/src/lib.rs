@@ -4,6 +4,7 @@
 //! [`leasehold_lease::rules`] does, atomically per job, on the store's own clock; one suite,
 //! `conformance` (feature of the same name), holds every driver to that.
 
+pub mod bench;
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

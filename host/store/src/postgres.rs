@@ -49,7 +49,7 @@ use crate::view::{
 use crate::wakeups::Wakeups;
 
 /// Connections for claims, ends and what else changes a job. While one waits for its commit the other gathers.
-const HOT: usize = 2;
+const HOT: usize = 3;
 
 /// Connections for writes of handlers and for looking.
 const REST: usize = 2;
@@ -96,7 +96,11 @@ impl PostgresStore {
         Ok(PostgresStore {
             identity,
             beats: Lane::start(&address, namespace, 1),
-            hot: Lane::start(&address, namespace, HOT),
+            hot: Lane::start(
+                &address,
+                namespace,
+                std::env::var("TUNE_HOT").ok().and_then(|h| h.parse().ok()).unwrap_or(HOT),
+            ),
             rest,
             wakeups,
             hints,

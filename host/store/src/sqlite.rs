@@ -30,7 +30,7 @@ pub use error::{OpenError, SqliteError};
 
 use self::guard::FileGuard;
 use self::turnstile::Turnstile;
-use self::worker::{Access, Station, Worker};
+use self::worker::{Access, BATCH, Station, Worker};
 use crate::clock::{self, Clock};
 use crate::view::Identity;
 use crate::wakeups::Wakeups;
@@ -63,6 +63,16 @@ impl SqliteStore {
     ///
     /// As [`SqliteStore::open`].
     pub fn open_with_clock(path: &Path, clock: Clock) -> Result<SqliteStore, OpenError> {
+        SqliteStore::open_sharing(path, clock, BATCH)
+    }
+
+    /// The same with a commit for each call, to measure what it is worth that calls share one.
+    pub(crate) fn open_unshared(path: &Path) -> Result<SqliteStore, OpenError> {
+        SqliteStore::open_sharing(path, clock::machine(), 1)
+    }
+
+    /// At most `batch` calls share a commit.
+    fn open_sharing(path: &Path, clock: Clock, batch: usize) -> Result<SqliteStore, OpenError> {
         let path: Arc<Path> = open::place(path)?.into();
         let file = FileGuard::of(&path).map_err(|source| OpenError::Folder { path: path.to_path_buf(), source })?;
         let mut first = open::connect(&path, Access::Write)?;
@@ -72,7 +82,7 @@ impl SqliteStore {
         let turnstile = Arc::new(Turnstile::default());
         let start = |name, db, access| {
             let station =
-                Station { db, file: file.clone(), access, turnstile: turnstile.clone(), clock: clock.clone() };
+                Station { db, file: file.clone(), access, turnstile: turnstile.clone(), clock: clock.clone(), batch };
             Worker::start(name, &path, station).map(Arc::new)
         };
         Ok(SqliteStore {
@@ -99,7 +109,8 @@ impl SqliteStore {
         let db = open::connect(&path, Access::Read)?;
         let identity = schema::read(&db, &path)?;
         let clock = clock::machine();
-        let station = Station { db, file, access: Access::Read, turnstile: Arc::default(), clock: clock.clone() };
+        let (access, turnstile) = (Access::Read, Arc::default());
+        let station = Station { db, file, access, turnstile, clock: clock.clone(), batch: BATCH };
         let only = Arc::new(Worker::start("sqlite-reads", &path, station)?);
         let (heartbeats, changes) = (Arc::clone(&only), Arc::clone(&only));
         Ok(SqliteStore { heartbeats, changes, reads: only, path, clock, identity, wakeups: Wakeups::default() })

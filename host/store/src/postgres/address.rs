@@ -58,9 +58,16 @@ impl Address {
 }
 
 /// What a session is set to: no call outlives its caller by much, and a peer that is gone is noticed.
-fn settings() -> [(&'static str, String); 7] {
+fn settings() -> [(&'static str, String); 12] {
     let ms = |duration: Duration| duration.as_millis().to_string();
     [
+        // Statements are planned when the tables may be empty or their statistics old, and the plans are kept. Each has
+        // an index made for it, which is to be used whatever the planner believes. (See also call.rs.)
+        ("enable_seqscan", "off".into()),
+        ("enable_bitmapscan", "off".into()),
+        ("enable_hashjoin", "off".into()),
+        ("enable_mergejoin", "off".into()),
+        ("jit", "off".into()),
         ("statement_timeout", ms(CALL_LIMIT)),
         ("lock_timeout", ms(CALL_LIMIT)),
         ("idle_in_transaction_session_timeout", ms(IDLE_IN_TRANSACTION)),

@@ -4,7 +4,7 @@ use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName};
 use leasehold_lease::op::{Announce, Cancel, Claim, ClaimKind, Close, Finish, Heartbeat, Release, Trigger, Unblock};
 use leasehold_lease::policy::Overlap;
 use leasehold_lease::run::{AttemptEnd, Hold, Outcome, Status};
-use leasehold_lease::write::{Change, Lane, Write};
+use leasehold_lease::write::{Change, ENTRY, Lane, Write};
 use serde::Serialize;
 
 use super::told::{Body, Report};
@@ -111,14 +111,15 @@ struct FinishAsk<'a> {
     status: &'static str,
     outcome: String,
     attempt_end: &'static str,
-    output_size: usize,
+    output_size: u64,
     usage: String,
 }
 
 pub(super) fn finish(job: &JobKey, finish: &Finish) -> String {
     let Finish { run, token, outcome, usage } = finish;
     let (attempt_end, output_size) = match outcome {
-        Outcome::Success { output, .. } => (AttemptEnd::Success, output.len()),
+        Outcome::Success { output, .. } if output.is_empty() => (AttemptEnd::Success, 0),
+        Outcome::Success { output, .. } => (AttemptEnd::Success, output.len() as u64 + ENTRY),
         Outcome::Failed(_) => (AttemptEnd::Failed, 0),
         Outcome::Interrupted { .. } => (AttemptEnd::Cancelled, 0),
     };

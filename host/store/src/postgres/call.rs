@@ -19,12 +19,14 @@ pub(super) struct Function {
 macro_rules! function {
     ($name:ident, $function:literal) => {
         pub(super) const $name: Function = Function {
-            prepared: concat!("SELECT ordinal, at, revision, answer FROM leasehold.", $function, "($1::text::jsonb)"),
-            // The limit of the session's setting in the other transport, for this statement alone.
+            prepared: concat!(
+                "SELECT ordinal, at, revision, answer FROM leasehold.", $function, "($1::text::jsonb)"
+            ),
+            // What the other transport sets for its session (see address.rs), for this statement alone.
             simple: concat!(
-                "SET LOCAL statement_timeout = 2000; SELECT ordinal, at, revision, answer FROM leasehold.",
-                $function,
-                "(convert_from(decode('"
+                "SET LOCAL statement_timeout = 2000; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; ",
+                "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; ",
+                "SELECT ordinal, at, revision, answer FROM leasehold.", $function, "(convert_from(decode('"
             ),
         };
     };

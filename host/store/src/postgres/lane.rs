@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::address::Address;
 use super::call::{BATCH, Function, Row, join};
 use super::error::{Fault, PostgresError, Shared};
-use super::link::{Link, now};
+use super::link::{Link, MARGIN, now};
 use crate::error::StoreError;
 use crate::view::CALL_LIMIT;
 
@@ -225,15 +225,20 @@ async fn together(link: &mut Link, works: Vec<Work>) {
     }
 }
 
-/// Sends one call.
+/// Sends one call, and for as long as a row is held and there is time once more.
 async fn alone(link: &mut Link, work: Work) {
-    let answer = match &work.ask {
-        Ask::Request(request) => {
-            let ask = batch_of(&[request]);
-            repeated(link, &BATCH, &ask, work.patience, work.deadline).await
+    let request;
+    let (function, ask) = match &work.ask {
+        Ask::Request(ask) => {
+            request = batch_of(&[ask]);
+            (&BATCH, &request)
         }
-        Ask::Call(function, ask) => repeated(link, function, ask, work.patience, work.deadline).await,
+        Ask::Call(function, ask) => (*function, ask),
     };
+    let mut answer = repeated(link, function, ask, work.patience, work.deadline).await;
+    while matches!(answer, Err(Fault::Locked(_))) && work.patience == CALL_LIMIT && now() + MARGIN * 2 < work.deadline {
+        answer = repeated(link, function, ask, work.patience, work.deadline).await;
+    }
     tell(work, answer);
 }
 

@@ -13,13 +13,13 @@ use super::error::{Fault, PostgresError};
 
 /// A connection that was idle for so long is asked whether it is still there before it is trusted with a call: then a
 /// call is known not to have been sent, instead of perhaps.
-const TRUSTED: Duration = Duration::from_millis(500);
+pub(super) const TRUSTED: Duration = Duration::from_millis(500);
 
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// How long a statement of this call may still wait for a lock, so that the server gives up before the caller does.
-const MARGIN: Duration = Duration::from_millis(200);
+/// Between the time at which the server gives a lock up and the deadline, so that the caller learns what became of it.
+pub(super) const MARGIN: Duration = Duration::from_millis(200);
 
 /// The time of the tasks that serve connections. It measures how long calls take and decides about no lease.
 #[allow(clippy::disallowed_methods, reason = "deadlines of calls in this process; this is their door")]
@@ -59,7 +59,8 @@ impl Link {
     ) -> Result<Vec<Row>, Fault> {
         let mut db = self.connected(deadline).await?;
         let left = deadline.saturating_duration_since(now()).saturating_sub(MARGIN);
-        let document = call::document(&self.namespace, patience.min(left), ask);
+        // A row that somebody holds and somebody else waits for is waited for twice: for one's turn, and for the row.
+        let document = call::document(&self.namespace, patience.min(left / 2), ask);
         let sent = call::send(&mut db, self.address.transport, function, &document);
         let answer = timeout_at(deadline, sent).await;
         self.used = now();

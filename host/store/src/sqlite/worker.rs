@@ -1,6 +1,6 @@
 //! A connection on a thread of its own.
 //!
-//! A call becomes a request in a bounded queue. The thread takes all requests that have arrived, runs them in one
+//! A call becomes a request in a bounded queue. The thread takes all requests that arrive, runs them in one
 //! transaction, commits, and answers: a caller that gives up never cuts a statement, and calls that come together share
 //! the one flush to disk that a commit costs. Nobody waits for company.
 
@@ -27,7 +27,7 @@ use crate::view::CALL_LIMIT;
 const QUEUE: usize = 1_024;
 
 /// Requests that share a transaction at most, so that none waits long for the others.
-const BATCH: usize = 128;
+pub(super) const BATCH: usize = 128;
 
 /// How long a call may take: twice the limit of a call, since it may wait for other processes first.
 const PATIENCE: Duration = CALL_LIMIT.saturating_mul(2);
@@ -154,42 +154,51 @@ pub(super) struct Station {
     pub(super) access: Access,
     pub(super) turnstile: Arc<Turnstile>,
     pub(super) clock: Clock,
+    /// Requests that share a transaction at most.
+    pub(super) batch: usize,
 }
 
 type Batch = Vec<Box<dyn Request>>;
 
 fn serve(station: &Station, mut requests: mpsc::Receiver<Box<dyn Request>>) {
+    let reads = station.access == Access::Read;
     while let Some(first) = requests.blocking_recv() {
-        let mut batch = vec![first];
-        while batch.len() < BATCH
-            && let Ok(next) = requests.try_recv()
-        {
-            batch.push(next);
-        }
-        // Nobody waits for the others any more, and they have not begun.
-        batch.retain(|request| request.wanted());
         // Those who only look wait for nobody: they see what was committed last.
-        let _turn =
-            (station.access != Access::Read).then(|| station.turnstile.enter(station.access == Access::Heartbeat));
-        station.transact(batch);
+        let _turn = (!reads).then(|| station.turnstile.enter(station.access == Access::Heartbeat));
+        let mut arrived = std::iter::once(first)
+            .chain(std::iter::from_fn(|| requests.try_recv().ok()))
+            .take(station.batch)
+            // Nobody waits for the others any more, and they have not begun.
+            .filter(|request| request.wanted());
+        if reads {
+            // S12: a look that begins later must not see less, so all of a batch are here before it sees anything.
+            let batch: Batch = arrived.collect();
+            station.transact(&mut batch.into_iter());
+        } else {
+            station.transact(&mut arrived);
+        }
     }
 }
 
 impl Station {
-    /// Runs a batch in one transaction and answers.
-    fn transact(&self, mut batch: Batch) {
-        if batch.is_empty() {
-            return;
-        }
+    /// Runs requests in one transaction, those that arrive until it is to be committed included, and answers. Callers
+    /// that were answered together send their next requests one by one, while the first is carried out already: measured
+    /// with 50 callers, a commit is shared by almost all of them in place of half of them.
+    fn transact(&self, requests: &mut dyn Iterator<Item = Box<dyn Request>>) {
+        let Some(first) = requests.next() else { return };
+        let mut batch = vec![first];
         if let Err(fault) = self.begin() {
             self.roll_back();
             return tell(batch, &Fate::RolledBack(&fault));
         }
-        for request in &mut batch {
-            if let Err(fault) = self.isolated(&mut **request) {
+        let mut next = 0;
+        while next < batch.len() {
+            if let Err(fault) = self.isolated(&mut *batch[next]) {
                 self.roll_back();
                 return self.spoiled(batch, &fault);
             }
+            batch.extend(requests.next());
+            next += 1;
         }
         match self.step("COMMIT") {
             Ok(()) => tell(batch, &Fate::Committed),
@@ -225,7 +234,7 @@ impl Station {
         if batch.len() == 1 {
             return tell(batch, &Fate::RolledBack(fault));
         }
-        batch.into_iter().for_each(|request| self.transact(vec![request]));
+        batch.into_iter().for_each(|request| self.transact(&mut std::iter::once(request)));
     }
 
     fn step(&self, sql: &'static str) -> Result<(), Fault> {

@@ -10,30 +10,39 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     space text := doc->>'namespace';
     ask leasehold.request;
-    job leasehold.jobs;
-    at bigint;
 BEGIN
     PERFORM leasehold.guard(doc);
     FOR ask IN
         SELECT * FROM jsonb_populate_recordset(NULL::leasehold.request, doc->'requests') r
         ORDER BY r.tenant, r.name, r.ordinal
     LOOP
-        job := leasehold.lock_job(space, ask.tenant, ask.name, ask.verb IN ('claim', 'trigger', 'announce', 'hold'));
-        -- Under the lock, so that a lease is as long as it should be however long the lock was waited for, and answers
-        -- and revisions have the same order.
-        at := leasehold.clock();
-        RETURN NEXT CASE ask.verb
-            WHEN 'claim' THEN leasehold.claim(job, ask, at)
-            WHEN 'finish' THEN leasehold.finish(job, ask, at)
-            WHEN 'release' THEN leasehold.release(job, ask, at)
-            WHEN 'trigger' THEN leasehold.trigger(job, ask, at)
-            WHEN 'announce' THEN leasehold.announce(job, ask, at)
-            WHEN 'cancel' THEN leasehold.cancel(job, ask, at)
-            WHEN 'close' THEN leasehold.close(job, ask, at)
-            WHEN 'unblock' THEN leasehold.unblock(job, ask, at)
-            WHEN 'hold' THEN leasehold.hold(job, ask, at)
-            WHEN 'prune' THEN leasehold.prune(job, ask, at)
-        END;
+        CASE ask.verb
+            WHEN 'claim' THEN RETURN NEXT leasehold.claim(space, ask);
+            WHEN 'finish' THEN RETURN NEXT leasehold.finish(space, ask);
+            ELSE RETURN NEXT leasehold.carry_out(space, ask);
+        END CASE;
     END LOOP;
+END
+$$;
+
+-- Carries out a request about a job that is not as frequent as those two.
+CREATE OR REPLACE FUNCTION leasehold.carry_out(space text, ask leasehold.request) RETURNS leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    job leasehold.jobs := leasehold.lock_job(
+        space, ask.tenant, ask.name, ask.verb IN ('trigger', 'announce', 'hold'));
+    -- Under the lock, as everywhere.
+    at bigint := leasehold.clock();
+BEGIN
+    RETURN CASE ask.verb
+        WHEN 'release' THEN leasehold.release(job, ask, at)
+        WHEN 'trigger' THEN leasehold.trigger(job, ask, at)
+        WHEN 'announce' THEN leasehold.announce(job, ask, at)
+        WHEN 'cancel' THEN leasehold.cancel(job, ask, at)
+        WHEN 'close' THEN leasehold.close(job, ask, at)
+        WHEN 'unblock' THEN leasehold.unblock(job, ask, at)
+        WHEN 'hold' THEN leasehold.hold(job, ask, at)
+        WHEN 'prune' THEN leasehold.prune(job, ask, at)
+    END;
 END
 $$;

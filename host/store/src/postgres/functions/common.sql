@@ -44,6 +44,7 @@ BEGIN
         job.tenant := of_tenant;
         job.name := named;
         job.revision := 0;
+        job.highest_slot := -9223372036854775808;
         job.last_fence := 0;
         job.fingerprint := '""';
         job.largest_bound := 0;
@@ -58,8 +59,9 @@ CREATE OR REPLACE FUNCTION leasehold.known(job leasehold.jobs) RETURNS leasehold
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF job.id IS NULL THEN
-        INSERT INTO leasehold.jobs (namespace, tenant, name, revision, last_fence, fingerprint, largest_bound, stored)
-            VALUES (job.namespace, job.tenant, job.name, 0, 0, job.fingerprint, 0, 0)
+        INSERT INTO leasehold.jobs
+            (namespace, tenant, name, revision, highest_slot, last_fence, fingerprint, largest_bound, stored)
+            VALUES (job.namespace, job.tenant, job.name, 0, job.highest_slot, 0, job.fingerprint, 0, 0)
             RETURNING id INTO job.id;
     END IF;
     RETURN job;
@@ -79,6 +81,7 @@ BEGIN
             revision = job.revision,
             newest_started = job.newest_started,
             newest_skipped = job.newest_skipped,
+            highest_slot = job.highest_slot,
             last_fence = job.last_fence,
             since = job.since,
             fingerprint = job.fingerprint,

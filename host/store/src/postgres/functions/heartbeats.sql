@@ -1,61 +1,118 @@
--- heartbeats: renews many leases in one statement.
+-- heartbeats: renews many leases in one call.
 --
 -- Argument: {"schema":…,"patience":…,"namespace":…,"wait":…,"requests":[{o,t,n,s,d,k,p}…]}: ordinal, tenant, name, slot,
 -- demand, token, and progress as JSON text where there is a new report. A run stands in it once.
 -- Answers: {"renewed":{"lease_end":…,"cancelled":…}} or "refused"; "locked" where another session holds the job and
 -- "wait" is false: one job that is held up must not cost the others their leases.
+--
+-- Each step is one statement over all heartbeats, and hands arrays to the next: ten thousand must not take long.
 CREATE OR REPLACE FUNCTION leasehold.heartbeats(doc jsonb) RETURNS SETOF leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    space text := doc->>'namespace';
-    locked bigint[];
+    -- What is asked of locked jobs, and the jobs with their revisions before.
+    ordinals integer[];
+    slots bigint[];
+    demands text[];
+    tokens uuid[];
+    reports text[];
+    jobs bigint[];
+    revisions bigint[];
+    -- What is renewed.
+    renewed integer[];
+    renewed_jobs bigint[];
+    places tid[];
+    leases bigint[];
+    cancelled boolean[];
     at bigint;
+    again record;
 BEGIN
     PERFORM leasehold.guard(doc);
-    -- A statement of its own: the next one sees what was committed while this one waited.
-    IF (doc->>'wait')::boolean THEN
-        locked := ARRAY(
-            SELECT j.id FROM leasehold.jobs j
-            WHERE j.namespace = space AND (j.tenant, j.name) IN (
-                SELECT b.t, b.n FROM jsonb_to_recordset(doc->'requests') AS b(t text, n text))
-            ORDER BY j.tenant, j.name FOR UPDATE);
-    ELSE
-        locked := ARRAY(
-            SELECT j.id FROM leasehold.jobs j
-            WHERE j.namespace = space AND (j.tenant, j.name) IN (
-                SELECT b.t, b.n FROM jsonb_to_recordset(doc->'requests') AS b(t text, n text))
-            ORDER BY j.tenant, j.name FOR UPDATE SKIP LOCKED);
-    END IF;
+    SELECT l.ordinals, l.slots, l.demands, l.tokens, l.reports, l.jobs, l.revisions
+    INTO ordinals, slots, demands, tokens, reports, jobs, revisions
+    FROM leasehold.lock_beats(doc, (doc->>'wait')::boolean) l;
+    -- Under the locks; and the next statement sees what was committed while the last one waited.
     at := leasehold.clock();
+    -- S4: ok exactly when the token is current and the run is running and not released; S5: so a heartbeat sent before
+    -- the release does not renew it. An expired run that nobody took over may be renewed. (OFFSET 0 keeps the search
+    -- for one run what it is: one look into the index.)
+    SELECT array_agg(b.ordinal), array_agg(b.job_id), array_agg(r.ctid), array_agg(r.lease),
+        array_agg(r.is_cancelled)
+    INTO renewed, renewed_jobs, places, leases, cancelled
+    FROM unnest(ordinals, slots, demands, tokens, jobs) AS b(ordinal, slot, demand, token, job_id)
+    CROSS JOIN LATERAL (
+        SELECT r.ctid, r.lease, r.cancelled IS NOT NULL AS is_cancelled FROM leasehold.runs r
+        WHERE r.slot = b.slot AND r.demand = b.demand AND r.job_id = b.job_id
+            AND r.token = b.token AND r.status = 'running' AND NOT r.released OFFSET 0) r;
+    -- Under its job's lock a run stays where it was found.
+    UPDATE leasehold.runs r SET lease_end = at + r.lease WHERE r.ctid = ANY (places);
+    UPDATE leasehold.jobs j SET revision = j.revision + 1 WHERE j.id = ANY (renewed_jobs);
+    FOR again IN
+        SELECT n.job_id, count(*) - 1 AS changes FROM unnest(renewed_jobs) n(job_id) GROUP BY n.job_id
+        HAVING count(*) > 1
+    LOOP
+        UPDATE leasehold.jobs j SET revision = j.revision + again.changes WHERE j.id = again.job_id;
+    END LOOP;
+    -- Reports are rare, so they have updates of their own.
+    FOR again IN
+        SELECT b.slot, b.demand, b.job_id, b.report
+        FROM unnest(ordinals, slots, demands, reports, jobs) AS b(ordinal, slot, demand, report, job_id)
+        WHERE b.report IS NOT NULL AND b.ordinal = ANY (renewed)
+    LOOP
+        UPDATE leasehold.runs r SET progress = again.report
+            WHERE r.slot = again.slot AND r.demand = again.demand AND r.job_id = again.job_id;
+    END LOOP;
+    -- What follows joins arrays, which have no index.
+    PERFORM set_config('enable_hashjoin', 'on', true);
     RETURN QUERY
-    WITH beat AS MATERIALIZED (
-        SELECT b.o, b.s, b.d, b.k, b.p, j.id AS job_id, j.revision, l.id IS NOT NULL AS is_locked
-        FROM jsonb_to_recordset(doc->'requests') AS b(o integer, t text, n text, s bigint, d text, k uuid, p text)
-        LEFT JOIN leasehold.jobs j ON j.namespace = space AND j.tenant = b.t AND j.name = b.n
-        LEFT JOIN unnest(locked) l(id) ON l.id = j.id
-    ), renewed AS (
-        -- S4: ok exactly when the token is current and the run is running and not released; S5: so a heartbeat sent
-        -- before the release does not renew it. An expired run that nobody took over may be renewed.
-        UPDATE leasehold.runs r SET lease_end = at + r.lease, progress = coalesce(b.p, r.progress)
-        FROM beat b
-        WHERE b.is_locked AND r.job_id = b.job_id AND r.slot = b.s AND r.demand = b.d
-            AND r.token = b.k AND r.status = 'running' AND NOT r.released
-        RETURNING b.o, r.job_id, r.lease_end, r.cancelled
-    ), bumped AS (
-        UPDATE leasehold.jobs j SET revision = j.revision + c.changes
-        FROM (SELECT n.job_id, count(*) AS changes FROM renewed n GROUP BY n.job_id) c
-        WHERE j.id = c.job_id
-    )
     SELECT b.o, at,
         -- One revision a heartbeat, in the order given.
-        coalesce(b.revision, 0) + count(n.o) OVER (PARTITION BY b.job_id ORDER BY b.o),
+        coalesce(l.revision, 0) + count(n.ordinal) OVER (PARTITION BY l.job_id ORDER BY b.o),
         CASE
-            WHEN n.o IS NOT NULL THEN
-                '{"renewed":{"lease_end":' || n.lease_end
-                || ',"cancelled":' || CASE WHEN n.cancelled IS NULL THEN 'false' ELSE 'true' END || '}}'
-            WHEN b.job_id IS NOT NULL AND NOT b.is_locked THEN '"locked"'
+            WHEN n.ordinal IS NOT NULL THEN
+                '{"renewed":{"lease_end":' || (at + n.lease) || ',"cancelled":' || n.is_cancelled || '}}'
+            WHEN l.ordinal IS NULL AND EXISTS (
+                SELECT FROM leasehold.jobs j
+                WHERE j.namespace = doc->>'namespace' AND j.tenant = b.t AND j.name = b.n)
+            THEN '"locked"'
             ELSE '"refused"'
         END
-    FROM beat b LEFT JOIN renewed n ON n.o = b.o;
+    FROM jsonb_to_recordset(doc->'requests') AS b(o integer, t text, n text)
+    LEFT JOIN unnest(ordinals, jobs, revisions) AS l(ordinal, job_id, revision) ON l.ordinal = b.o
+    LEFT JOIN unnest(renewed, leases, cancelled) AS n(ordinal, lease, is_cancelled) ON n.ordinal = b.o;
+END
+$$;
+
+-- Locks the jobs of heartbeats in the order of their keys, so that nobody waits crosswise, and answers what is asked of
+-- those it has locked as arrays. Without waiting it leaves out the jobs that others hold.
+CREATE OR REPLACE FUNCTION leasehold.lock_beats(
+    doc jsonb, waits boolean,
+    OUT ordinals integer[], OUT slots bigint[], OUT demands text[], OUT tokens uuid[], OUT reports text[],
+    OUT jobs bigint[], OUT revisions bigint[]
+)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    space text := doc->>'namespace';
+BEGIN
+    IF waits THEN
+        SELECT array_agg(b.o), array_agg(b.s), array_agg(b.d), array_agg(b.k), array_agg(b.p), array_agg(l.id),
+            array_agg(l.revision)
+        INTO ordinals, slots, demands, tokens, reports, jobs, revisions
+        FROM (
+            SELECT * FROM jsonb_to_recordset(doc->'requests') AS
+                r(o integer, t text, n text, s bigint, d text, k uuid, p text)
+            ORDER BY r.t COLLATE "C", r.n COLLATE "C") b
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.revision FROM leasehold.jobs j
+            WHERE j.namespace = space AND j.tenant = b.t AND j.name = b.n FOR UPDATE) l;
+    ELSE
+        SELECT array_agg(b.o), array_agg(b.s), array_agg(b.d), array_agg(b.k), array_agg(b.p), array_agg(l.id),
+            array_agg(l.revision)
+        INTO ordinals, slots, demands, tokens, reports, jobs, revisions
+        FROM jsonb_to_recordset(doc->'requests') AS
+            b(o integer, t text, n text, s bigint, d text, k uuid, p text)
+        CROSS JOIN LATERAL (
+            SELECT j.id, j.revision FROM leasehold.jobs j
+            WHERE j.namespace = space AND j.tenant = b.t AND j.name = b.n FOR UPDATE SKIP LOCKED) l;
+    END IF;
 END
 $$;

@@ -42,8 +42,24 @@ BEGIN
 END
 $$;
 
--- "tenant","name" (null: all jobs), "status" (null: any), "since" (null: ever), "limit". Runs, newest first. Each job
--- gives its newest ones from its index, so that a long history costs nothing.
+-- A job's newest runs: those that are unfinished, which are few, and the newest finished ones from their index, so that
+-- a long history costs nothing. Arguments: the job, from which due time on, the status or null for any, how many.
+CREATE OR REPLACE FUNCTION leasehold.newest_runs(job bigint, first_due bigint, of_status text, top bigint)
+RETURNS SETOF leasehold.runs
+LANGUAGE sql STABLE AS $$
+    SELECT * FROM (
+        (SELECT * FROM leasehold.runs r
+        WHERE r.job_id = job AND r.ended_at IS NULL AND r.due >= first_due
+            AND (of_status IS NULL OR r.status = of_status))
+        UNION ALL
+        (SELECT * FROM leasehold.runs r
+        WHERE r.job_id = job AND r.ended_at IS NOT NULL AND r.due >= first_due
+            AND (of_status IS NULL OR r.status = of_status)
+        ORDER BY r.due DESC, r.slot, r.demand LIMIT top)
+    ) n ORDER BY n.due DESC, n.slot, n.demand LIMIT top
+$$;
+
+-- "tenant","name" (null: all jobs), "status" (null: any), "since" (null: ever), "limit". Runs, newest first.
 CREATE OR REPLACE FUNCTION leasehold.history(doc jsonb) RETURNS SETOF leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -57,15 +73,13 @@ BEGIN
     PERFORM leasehold.guard(doc);
     RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
     RETURN QUERY
-    SELECT 0, at, j.revision, leasehold.whole_run(j, n.r)::text
-    FROM leasehold.jobs j CROSS JOIN LATERAL (
-        SELECT r FROM leasehold.runs r
-        WHERE r.job_id = j.id AND r.due >= first_due AND (of_status IS NULL OR r.status = of_status)
-        ORDER BY r.due DESC, r.slot, r.demand LIMIT top) n
-    WHERE j.namespace = doc->>'namespace'
-        AND (of_tenant IS NULL OR j.tenant = of_tenant AND j.name = of_name)
-    ORDER BY (n.r).due DESC, j.tenant, j.name, (n.r).slot, (n.r).demand
-    LIMIT top;
+    SELECT 0, at, n.revision, leasehold.whole_run(n.j, n.r)::text FROM (
+        SELECT j, r, j.revision
+        FROM leasehold.jobs j CROSS JOIN LATERAL leasehold.newest_runs(j.id, first_due, of_status, top) r
+        WHERE j.namespace = doc->>'namespace'
+            AND (of_tenant IS NULL OR j.tenant = of_tenant AND j.name = of_name)
+        ORDER BY r.due DESC, j.tenant, j.name, r.slot, r.demand
+        LIMIT top) n;
 END
 $$;
 
@@ -84,8 +98,8 @@ BEGIN
         'last_offered', j.last_offered, 'hold', j.hold, 'stored', j.stored,
         'unfinished', (SELECT count(*) FROM leasehold.runs r WHERE r.job_id = j.id AND r.ended_at IS NULL),
         'last', (
-            SELECT leasehold.whole_run(j, r) FROM leasehold.runs r WHERE r.job_id = j.id
-            ORDER BY r.due DESC, r.slot, r.demand LIMIT 1))::text
+            SELECT leasehold.whole_run(j, r)
+            FROM leasehold.newest_runs(j.id, -9223372036854775808, NULL, 1) r))::text
     FROM leasehold.jobs j WHERE j.namespace = doc->>'namespace' ORDER BY j.tenant, j.name;
 END
 $$;

@@ -44,7 +44,7 @@ BEGIN
             WHERE r.job_id = run.job_id AND r.slot = run.slot AND r.demand = run.demand;
     END IF;
     IF word = 'done' THEN
-        job.stored := job.stored + leasehold.carry_out(doc, run);
+        job.stored := job.stored + leasehold.write_out(doc, run);
     END IF;
     RETURN NEXT leasehold.said(job, 0, at, true, '"' || word || '"');
 END
@@ -116,7 +116,7 @@ $$;
 
 -- Does what was decided, in this transaction. Answers by how many bytes what lies beside the job's runs has grown; the
 -- key-value space is the tenant's and is counted there.
-CREATE OR REPLACE FUNCTION leasehold.carry_out(doc jsonb, run leasehold.runs) RETURNS bigint
+CREATE OR REPLACE FUNCTION leasehold.write_out(doc jsonb, run leasehold.runs) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     growth bigint;

@@ -2,7 +2,7 @@
 -- not granted.
 DO $$
 BEGIN
-    IF to_regnamespace('leasehold') IS NULL THEN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = 'leasehold') THEN
         CREATE SCHEMA leasehold;
     END IF;
 END

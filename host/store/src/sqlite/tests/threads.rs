@@ -23,6 +23,7 @@ fn station(path: &Path, db: Connection) -> Station {
         access: Access::Write,
         turnstile: Arc::default(),
         clock: clock::machine(),
+        batch: BATCH,
     }
 }
 
@@ -114,6 +115,55 @@ async fn requests_that_come_together_share_a_commit() {
     }
     assert_eq!(rows(&db).len(), 50);
     assert!(seen.len() <= 2, "one commit for all: {seen:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_comes_while_another_is_carried_out_shares_its_commit() {
+    let folder = fast_folder();
+    let (worker, db) = worker(&folder);
+    let worker = Arc::new(worker);
+    let version = || db.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)).unwrap();
+    let (go, wait) = mpsc::channel::<()>();
+    let (begun, running) = tokio::sync::oneshot::channel();
+    let mut begun = Some(begun);
+    let first = queued(&worker, move |db: &Connection, _| {
+        begun.take().map(|begun| begun.send(()));
+        let _ = wait.recv();
+        Ok(db.execute("INSERT INTO t (x) VALUES (1)", [])?)
+    })
+    .await;
+    running.await.unwrap();
+    let before = version();
+    let later = queued(&worker, insert(2)).await;
+    drop(go);
+    first.await.unwrap().unwrap();
+    assert_eq!((rows(&db), version()), (vec![1, 2], before + 1));
+    later.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_look_sees_what_was_committed_before_it_was_asked_for() {
+    let folder = fast_folder();
+    let (_, db) = worker(&folder);
+    let path: Arc<Path> = file(&folder).into();
+    let station = Station { access: Access::Read, ..station(&path, open::connect(&path, Access::Read).unwrap()) };
+    let reads = Arc::new(Worker::start("sqlite-test", &path, station).unwrap());
+    let (go, wait) = mpsc::channel::<()>();
+    let (begun, running) = tokio::sync::oneshot::channel();
+    let mut begun = Some(begun);
+    let first = queued(&reads, move |db: &Connection, _| {
+        let seen = rows(db);
+        begun.take().map(|begun| begun.send(()));
+        let _ = wait.recv();
+        Ok(seen)
+    })
+    .await;
+    running.await.unwrap();
+    db.execute("INSERT INTO t (x) VALUES (1)", []).unwrap();
+    let later = queued(&reads, |db: &Connection, _| Ok(rows(db))).await;
+    drop(go);
+    assert_eq!(first.await.unwrap().unwrap(), Vec::<i64>::new());
+    assert_eq!(later.await.unwrap().unwrap(), [1]);
 }
 
 #[tokio::test]

@@ -1,0 +1,5 @@
+-- Removes the yardstick's table.
+--
+-- Variables (psql): table, its name.
+
+DROP TABLE :"table";

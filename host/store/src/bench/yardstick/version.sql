@@ -1,0 +1,3 @@
+-- The server's version.
+
+SHOW server_version;
