@@ -1,5 +1,7 @@
 //! Faults of one line, put into the scripts on purpose: each is found by the case that claims it.
 
+use std::pin::Pin;
+
 use leasehold_test_servers::{or_skip, shared_redis};
 
 use super::corners;
@@ -7,21 +9,12 @@ use super::support::with_scripts;
 use crate::conformance::{self, Bench};
 use crate::redis::scripts::Scripts;
 
-/// For each fault the case that finds it, what is right, and what is put in its place.
-macro_rules! faults {
-    ($($suite:ident::$case:ident: $right:literal => $wrong:literal;)*) => {
-        async fn missed() -> Vec<&'static str> {
-            let mut missed = Vec::new();
-            $(
-                let bench = with_scripts(shared_redis().await, Scripts::with_fault($right, $wrong)).await;
-                let case = async move |bench: Bench| $suite::$case(&bench).await;
-                if tokio::spawn(case(bench.expect("the server was there before"))).await.is_ok() {
-                    missed.push(concat!(stringify!($case), ": ", $wrong, " in place of ", $right));
-                }
-            )*
-            missed
-        }
-    };
+/// A fault, and the case that finds it.
+struct Fault {
+    name: &'static str,
+    right: &'static str,
+    wrong: &'static str,
+    case: fn(Bench) -> Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,8 +22,26 @@ async fn every_fault_is_found_by_the_case_that_claims_it() {
     if or_skip(shared_redis().await).is_none() {
         return;
     }
-    let missed = missed().await;
+    let mut missed = Vec::new();
+    for Fault { name, right, wrong, case } in FAULTS {
+        let bench = with_scripts(shared_redis().await, Scripts::with_fault(right, wrong)).await;
+        if tokio::spawn(case(bench.expect("the server was there before"))).await.is_ok() {
+            missed.push(format!("{name}: {wrong:?} in place of {right:?}"));
+        }
+    }
     assert!(missed.is_empty(), "not found: {missed:#?}");
+}
+
+/// For each fault the case that finds it, what is right, and what is put in its place.
+macro_rules! faults {
+    ($($suite:ident::$name:ident: $right:literal => $wrong:literal;)*) => {
+        const FAULTS: &[Fault] = &[$(Fault {
+            name: stringify!($name),
+            right: $right,
+            wrong: $wrong,
+            case: |bench| Box::pin(async move { $suite::$name(&bench).await }),
+        }),*];
+    };
 }
 
 faults! {
