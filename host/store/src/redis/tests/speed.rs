@@ -167,15 +167,15 @@ async fn a_claim_in_a_full_store_beside_an_empty_one() {
         }
         begun.elapsed() / 2_000
     };
-    one_by_one(0).await;
+    one_by_one(30_000).await;
     let empty: Vec<Duration> = [one_by_one(20_000).await, one_by_one(20_010).await, one_by_one(20_020).await].into();
     let before = memory(&server.url()).await;
-    let now = store.now().await.expect("the time");
     let mut tasks = tokio::task::JoinSet::new();
     for part in 0..IN_FLIGHT {
         let store = store.clone();
         tasks.spawn(async move {
             for n in (0..10_000).filter(|n| n % IN_FLIGHT == part) {
+                let now = store.now().await.expect("the time");
                 for i in 0..100 {
                     pair(&*store, &job(n), Millis(now.0 - 60_000 + i)).await;
                 }
