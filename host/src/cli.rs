@@ -10,6 +10,7 @@ use leasehold::config::{Config, Flags, Sources};
 use error::CliError;
 use output::Output;
 
+mod bench;
 mod check;
 mod error;
 mod exec;
@@ -93,6 +94,8 @@ enum Command {
     Show(show::Show),
     /// What a run's handler has logged
     Logs(logs::Logs),
+    /// Measure what this version does on this machine
+    Bench(bench::Bench),
 }
 
 /// How the process ends.
@@ -151,6 +154,7 @@ fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
             Command::Runs(command) => Box::pin(command.run(global, out)).await,
             Command::Show(command) => Box::pin(command.run(global, out)).await,
             Command::Logs(command) => Box::pin(command.run(global, out)).await,
+            Command::Bench(command) => Box::pin(command.run(global, out)).await,
         }
     });
     runtime.shutdown_timeout(LEFTOVERS);

@@ -59,7 +59,8 @@ async fn outlives_an_outage(mut server: Server) {
     let up: Vec<String> = hosts.iter_mut().map(|host| of_host(host, "store-up")["at"].to_string()).collect();
     // Instants of one form: the later one is the greater text.
     hosts[0].wait_until("a claim after the outage", |event| {
-        event["at"].to_string() > up[0] && ["claimed", "backup", "superseded"].iter().any(|kind| event["event"] == *kind)
+        event["at"].to_string() > up[0]
+            && ["claimed", "backup", "superseded"].iter().any(|kind| event["event"] == *kind)
     });
     for host in hosts {
         host.terminate();

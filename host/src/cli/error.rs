@@ -11,6 +11,7 @@ use leasehold_lease::schedule::{ScheduleError, ZoneError};
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::{PluginError, SandboxError};
 use leasehold_store::StoreError;
+use leasehold_store::bench::BenchError;
 
 use super::Exit;
 use super::text::plain;
@@ -97,6 +98,9 @@ pub(super) enum CliError {
     /// The store did not answer.
     #[error("the store gave no answer")]
     Store(#[from] StoreError),
+    /// Nothing could be measured.
+    #[error("nothing could be measured")]
+    Bench(#[from] BenchError),
     /// The sandbox.
     #[error("plugins cannot be run here")]
     Sandbox(#[from] SandboxError),
@@ -172,7 +176,8 @@ impl CliError {
     /// The exit code that goes with it.
     pub(super) fn exit(&self) -> Exit {
         match self {
-            CliError::Config(_)
+            CliError::Bench(BenchError::Url { .. })
+            | CliError::Config(_)
             | CliError::NoConfiguration { .. }
             | CliError::NoPlugins { .. }
             | CliError::PayloadFile { .. }
