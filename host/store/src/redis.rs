@@ -8,6 +8,9 @@
 //! it may have lost what it has acknowledged. A run is then unknown, its runner is refused and stops, and its slot may
 //! run again. `?wait=N` in the URL makes every change wait for N replicas. What a server's settings put at risk is told
 //! by [`RedisStore::warnings`].
+//!
+//! In a cluster the URL names any of its servers; that one must be there when a host starts, and wake-ups are heard
+//! through it alone. Errors there say less: nearly every one leaves open whether the effect has happened.
 
 mod answers;
 mod batch;

@@ -1,4 +1,5 @@
--- claim, its most frequent case: a slot's first claim in a job of which nothing runs or waits and that nobody holds back.
+-- claim, its most frequent case: a slot's first claim in a job that nobody holds back, and of which nothing runs or
+-- waits.
 --
 -- It stands in front of claim.lua, which tells the arguments and answers, and does what `fresh` and `win` there do. The
 -- other claims fall through it, and only they pay for the functions that they need.

@@ -166,7 +166,9 @@ impl Link {
             self.give_up(number);
         }
         let error = CallError::Redis { server: self.server.config.server.clone(), source };
-        if trouble.may_have_happened() {
+        // In a cluster the crate may have sent it before, to one that did not answer: this is the last answer only.
+        let sent_before = self.server.facts.cluster && trouble.passes();
+        if trouble.may_have_happened() || sent_before {
             error.unknown(doing)
         } else if trouble.passes() {
             error.not_sent(doing)
@@ -175,7 +177,7 @@ impl Link {
         }
     }
 
-    /// Lets the keeper make a new connection instead of this one. A cluster's connections are looked after by the crate.
+    /// Lets the keeper make a new connection instead of this one. The crate looks after those of a cluster.
     fn give_up(&self, number: u64) {
         if !self.server.facts.cluster {
             lose(&self.lost, number);

@@ -71,7 +71,8 @@ scripts! {
     announce: "lib/job.lua" "announce.lua";
     cancel: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/interrupt.lua" "cancel.lua";
     check: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/view.lua" "check.lua";
-    claim: "claim_first.lua" "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/order.lua" "lib/interrupt.lua" "claim.lua";
+    claim: "claim_first.lua" "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/order.lua" "lib/interrupt.lua"
+        "claim.lua";
     close: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/interrupt.lua" "close.lua";
     drain: "drain.lua";
     finish: "finish.lua";

@@ -7,6 +7,5 @@ mod demotions;
 mod faults;
 mod outages;
 mod records;
-mod speed;
 mod starts;
 mod support;

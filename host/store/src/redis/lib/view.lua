@@ -1,6 +1,7 @@
 -- What is shown of runs.
 
--- An attempt: number, token, fence, when it started, what its claim said, its newest writes, how it ended, what it used.
+-- An attempt: number, token, fence, when it started, what its claim said, its newest writes, when and how it ended,
+-- what it used.
 local function attempt_of(run, ending)
   local tail = read_tail(run)
   return {
