@@ -30,6 +30,7 @@ CREATE TABLE leasehold.jobs (
     newest_started bigint,
     newest_skipped bigint,
     highest_slot bigint NOT NULL,           -- of all its scheduled runs ever: one above it has no run
+    running bigint NOT NULL,                -- how many of its runs are running, live or expired
     last_fence bigint NOT NULL,
     since bigint,
     fingerprint text NOT NULL,              -- JSON text

@@ -2,8 +2,9 @@
 DO $$
 BEGIN
     INSERT INTO leasehold.jobs
-        (namespace, tenant, name, revision, highest_slot, last_fence, fingerprint, largest_bound, stored)
-        SELECT 'leasehold', 'default', 'old-' || n, 200, 1, 1, '""', 0, 0 FROM generate_series(1, 10000) n;
+        (namespace, tenant, name, revision, highest_slot, running, last_fence, fingerprint, largest_bound,
+        stored)
+        SELECT 'leasehold', 'default', 'old-' || n, 200, 100, 0, 1, '""', 0, 0 FROM generate_series(1, 10000) n;
     INSERT INTO leasehold.runs
         (job_id, slot, demand, status, due, lease_end, starts, attempt, token, fence, lease, meta, started_at, ended_at,
         outcome, attempt_ended_at, attempt_end)
