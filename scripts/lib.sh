@@ -40,6 +40,28 @@ version_at_least() {
     [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" ]]
 }
 
+# start_servers [ARGUMENT…]: starts a private PostgreSQL, Redis and Valkey, and puts their addresses into the environment
+# variables LEASEHOLD_TEST_POSTGRES, _REDIS and _VALKEY, unless these are set already. The binary of tests/servers must be
+# built; it gets the arguments.
+#
+# They run until their input ends, which this process holds: whatever ends it, ends them.
+start_servers() {
+    local line complete=
+    coproc SERVERS { exec "$TARGET/debug/leasehold-test-servers" serve "$@"; }
+    # Environment variables, one a line, then an empty line.
+    while IFS= read -r line <&"${SERVERS[0]}"; do
+        [[ $line ]] || { complete=1 && break; }
+        export "${line?}"
+    done
+    [[ $complete ]] || die "the servers did not start (above: why)"
+}
+
+stop_servers() {
+    local pid=$SERVERS_PID input=${SERVERS[1]}
+    exec {input}>&-
+    wait "$pid"
+}
+
 # packages FOLDER: the names of the folders in it that are Cargo packages.
 packages() {
     local manifest

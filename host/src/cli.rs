@@ -94,7 +94,7 @@ enum Command {
     Show(show::Show),
     /// What a run's handler has logged
     Logs(logs::Logs),
-    /// The figures of the README, on this machine
+    /// Measure what this version does on this machine
     Bench(bench::Bench),
 }
 

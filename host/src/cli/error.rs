@@ -95,12 +95,12 @@ pub(super) enum CliError {
          address"
     )]
     MemoryStore,
-    /// The benchmark could not be set up.
-    #[error("cannot measure")]
-    Bench(#[source] BenchError),
     /// The store did not answer.
     #[error("the store gave no answer")]
     Store(#[from] StoreError),
+    /// Nothing could be measured.
+    #[error("nothing could be measured")]
+    Bench(#[from] BenchError),
     /// The sandbox.
     #[error("plugins cannot be run here")]
     Sandbox(#[from] SandboxError),
@@ -176,7 +176,8 @@ impl CliError {
     /// The exit code that goes with it.
     pub(super) fn exit(&self) -> Exit {
         match self {
-            CliError::Config(_)
+            CliError::Bench(BenchError::Url { .. })
+            | CliError::Config(_)
             | CliError::NoConfiguration { .. }
             | CliError::NoPlugins { .. }
             | CliError::PayloadFile { .. }

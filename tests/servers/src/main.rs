@@ -1,24 +1,26 @@
-//! `leasehold-test-servers serve`: one PostgreSQL, Redis and Valkey for all tests, until its input ends.
+//! `leasehold-test-servers serve`: one PostgreSQL, Redis and Valkey for all tests or for a benchmark, until its input
+//! ends.
 
 use std::env;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use leasehold_test_servers::environment::{POSTGRES, REDIS, VALKEY};
-use leasehold_test_servers::{Postgres, Redis, RedisKind, ServerError};
+use leasehold_test_servers::{Postgres, PostgresOptions, Redis, RedisKind, ServerError, Storage};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    if arguments != ["serve"] {
-        complain(
-            "usage: leasehold-test-servers serve\n\
-            Starts PostgreSQL, Redis and Valkey, unless the environment names them, prints their addresses as environment variables, one a line, then an\n\
-            empty line, and runs until its standard input ends.",
-        );
-        return ExitCode::from(2);
-    }
-    match serve().await {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let storage = match arguments[..] {
+        ["serve"] => Storage::Memory,
+        ["serve", "--disk"] => Storage::Disk,
+        _ => {
+            complain(USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match serve(storage).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error.chain());
@@ -27,9 +29,15 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn serve() -> Result<(), ServerError> {
+const USAGE: &str = "usage: leasehold-test-servers serve [--disk]
+Starts PostgreSQL, Redis and Valkey, unless the environment names them, prints their addresses as environment variables, one
+a line, then an empty line, and runs until its standard input ends. With --disk PostgreSQL keeps its data on the disk, in
+TMPDIR, and flushes it as it does in earnest; without, in memory.";
+
+async fn serve(storage: Storage) -> Result<(), ServerError> {
+    let options = PostgresOptions { storage, ..PostgresOptions::default() };
     let (postgres, redis, valkey) = tokio::join!(
-        unless_given(POSTGRES, Postgres::start()),
+        unless_given(POSTGRES, Postgres::start_with(options)),
         unless_given(REDIS, Redis::start(RedisKind::Redis)),
         unless_given(VALKEY, Redis::start(RedisKind::Valkey)),
     );

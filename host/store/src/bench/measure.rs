@@ -84,7 +84,7 @@ impl Bench<'_> {
         let row =
             self.row(format!("a claim among {jobs} jobs × {} finished runs, p50", filled / jobs as u64), "ms", &full);
         let ratio = median(&full) / beside;
-        rows.push(row.beside("ms in an empty store", beside, ratio).judged(self.subject.full));
+        rows.push(row.beside("ms when empty", beside, ratio).judged(self.subject.full));
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl Server {
 #[async_trait]
 impl Place for Server {
     fn yardstick(&self) -> Option<&'static str> {
-        Some("pairs/s of pgbench, a transaction that inserts a row and one that updates it")
+        Some("pairs/s of pgbench")
     }
 
     async fn turn(&self, in_flight: usize, round: Duration) -> Result<f64, Missing> {
@@ -116,8 +116,10 @@ impl Place for Server {
     }
 
     async fn facts(&self) -> Vec<String> {
+        let pair = "pgbench runs a transaction that inserts a row and one that updates it, at the same concurrency";
         let settings = self.ask(include_str!("yardstick/settings.sql")).await;
-        settings.map(|told| told.trim().replace('\n', " ")).into_iter().collect()
+        let settings = settings.map(|told| told.trim().replace('\n', " ")).ok();
+        std::iter::once(pair.to_owned()).chain(settings).collect()
     }
 
     async fn clear(&self) {

@@ -46,7 +46,7 @@ struct Sqlite {
 #[async_trait]
 impl Place for Sqlite {
     fn yardstick(&self) -> Option<&'static str> {
-        Some("pairs/s with one commit a call")
+        Some("pairs/s unshared")
     }
 
     async fn turn(&self, in_flight: usize, round: Duration) -> Result<f64, Missing> {

@@ -2,6 +2,7 @@
 
 mod clusters;
 mod conforms;
+mod corners;
 mod demotions;
 mod faults;
 mod outages;

@@ -2,6 +2,7 @@
 
 use leasehold_test_servers::shared_redis;
 
+use super::corners;
 use super::support::with_scripts;
 use crate::conformance::{self, Bench};
 use crate::redis::scripts::Scripts;
@@ -52,7 +53,6 @@ const FAULTS: &[(&str, &str)] = &[
     ("its_outcome == outcome and at <= #final", "at <= #final"),
     ("kept_size + more, now, now", "kept_size, now, now"),
     ("redis.call('HDEL', KEYS[1] .. 'state:' .. name, id)\n", ""),
-    ("if unfinished == 1 then\n", "if false then\n"),
     ("if run and handed_over(run) then", "if false then"),
     ("run.hand_overs + 1, now", "run.hand_overs, now"),
     // cancel.lua, close.lua, unblock.lua, hold.lua, announce.lua, trigger.lua
@@ -91,12 +91,12 @@ const FAULTS: &[(&str, &str)] = &[
 
 /// Runs cases until one finds the fault.
 macro_rules! found_by {
-    ($scripts:expr; $($case:ident)*) => {{
+    ($scripts:expr; $($suite:ident::$case:ident)*) => {{
         let mut found = None;
         $(
             if found.is_none() {
                 let bench = with_scripts(shared_redis().await, $scripts).await.expect("the server was there before");
-                let case = async move |bench: Bench| conformance::$case(&bench).await;
+                let case = async move |bench: Bench| $suite::$case(&bench).await;
                 if tokio::spawn(case(bench)).await.is_err() {
                     found = Some(stringify!($case));
                 }
@@ -108,33 +108,41 @@ macro_rules! found_by {
 
 async fn found(scripts: &'static Scripts) -> Option<&'static str> {
     found_by!(scripts;
-        a_slot_is_won_once
-        a_lost_answer_is_sent_again
-        a_copy_that_nobody_waits_for_wins_nothing
-        a_slot_is_neither_late_nor_early
-        a_slot_that_ran_is_never_won_again
-        an_expired_run_is_taken_over
-        attempts_are_used_up
-        a_hand_over_does_not_count
-        runs_do_not_overlap_under_skip
-        runs_overlap_under_allow
-        a_newer_run_interrupts_an_older_expired_one
-        a_clock_set_back_is_noticed
-        an_on_demand_run_is_stored_before_it_starts
-        heartbeats_renew_by_exactly_the_lease
-        a_released_lease_stays_released
-        a_finish_is_final
-        a_checkpoint_passes_to_the_next_attempt_and_goes_with_the_end
-        a_compare_and_set_is_answered_once
-        a_tenants_quota_holds_over_all_its_jobs
-        a_cancelled_run_ends_or_its_runner_is_told
-        an_orphan_is_closed
-        a_job_is_unblocked_when_its_clock_was_wrong
-        a_held_job_skips_its_slots
-        an_announcement_tells_where_catching_up_begins
-        unfinished_runs_are_listed_in_pages
-        prune_forgets_runs_with_their_logs
-        the_driver_does_what_the_rules_say
+        conformance::a_slot_is_won_once
+        conformance::a_lost_answer_is_sent_again
+        conformance::a_copy_that_nobody_waits_for_wins_nothing
+        conformance::a_slot_is_neither_late_nor_early
+        conformance::a_slot_that_ran_is_never_won_again
+        conformance::an_expired_run_is_taken_over
+        conformance::attempts_are_used_up
+        conformance::a_hand_over_does_not_count
+        conformance::runs_do_not_overlap_under_skip
+        conformance::runs_overlap_under_allow
+        conformance::a_newer_run_interrupts_an_older_expired_one
+        conformance::a_clock_set_back_is_noticed
+        conformance::an_on_demand_run_is_stored_before_it_starts
+        conformance::heartbeats_renew_by_exactly_the_lease
+        conformance::a_released_lease_stays_released
+        conformance::a_finish_is_final
+        conformance::a_checkpoint_passes_to_the_next_attempt_and_goes_with_the_end
+        conformance::a_compare_and_set_is_answered_once
+        conformance::a_tenants_quota_holds_over_all_its_jobs
+        conformance::a_cancelled_run_ends_or_its_runner_is_told
+        conformance::an_orphan_is_closed
+        conformance::a_job_is_unblocked_when_its_clock_was_wrong
+        conformance::a_held_job_skips_its_slots
+        conformance::an_announcement_tells_where_catching_up_begins
+        conformance::unfinished_runs_are_listed_in_pages
+        conformance::prune_forgets_runs_with_their_logs
+        corners::a_run_that_a_newer_one_has_outrun_is_not_taken_over
+        corners::a_pruned_slot_is_not_won_again
+        corners::a_run_that_the_store_gave_up_was_not_finished
+        corners::the_first_reason_of_a_cancel_stays
+        corners::unblocking_goes_no_further_than_the_present
+        corners::what_shrinks_is_written_beyond_the_quota
+        corners::a_run_above_the_newest_started_slot_is_not_pruned
+        corners::a_run_is_kept_until_a_claim_for_it_is_late
+        conformance::the_driver_does_what_the_rules_say
     )
 }
 

@@ -205,3 +205,27 @@ async fn names_are_taken_as_they_are() {
     let view = store.jobs().await.expect("jobs").answer;
     assert_eq!((view[0].unfinished, view[0].newest_started), (0, None));
 }
+
+/// The index of jobs with unfinished runs has those and no others, however a run ends.
+#[tokio::test]
+async fn a_job_leaves_the_index_with_its_last_unfinished_run() {
+    let Some(server) = own_server(&[]).await else { return };
+    let namespace = namespace();
+    let store = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
+    let index = format!("leasehold:{{{namespace}/default}}:open");
+    let listed = async || run::<Vec<String>>(&server.url(), &["ZRANGE", &index, "0", "-1"]).await;
+    let now = store.now().await.expect("the time");
+    let (first, second) = (win(&store, &job("a"), now).await, win(&store, &job("a"), Millis(now.0 + 1)).await);
+    let other = win(&store, &job("b"), now).await;
+    finish(&store, &job("a"), &first).await.expect("an answer");
+    assert_eq!(listed().await, ["a", "b"]);
+    finish(&store, &job("a"), &second).await.expect("an answer");
+    assert_eq!(listed().await, ["b"]);
+    let trigger = Trigger { id: "r".parse().expect("an id"), payload: None, pending_max: 1 };
+    store.trigger(&job("c"), &trigger).await.expect("an answer");
+    finish(&store, &job("b"), &other).await.expect("an answer");
+    assert_eq!(listed().await, ["c"]);
+    let cancel = leasehold_lease::op::Cancel { run: RunId::OnDemand(trigger.id), reason: "asked".into() };
+    store.cancel(&job("c"), &cancel).await.expect("an answer");
+    assert_eq!(listed().await, Vec::<String>::new());
+}
