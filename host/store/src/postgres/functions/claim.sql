@@ -250,7 +250,10 @@ BEGIN
         job := leasehold.known(job);
     END IF;
     IF run.status IS DISTINCT FROM 'running' THEN
-        UPDATE leasehold.jobs j SET running = j.running + 1 WHERE j.id = job.id;
+        UPDATE leasehold.jobs j SET
+                running = j.running + 1,
+                pending = j.pending - coalesce(run.status = 'pending', false)::integer
+            WHERE j.id = job.id;
     END IF;
     IF run.job_id IS NULL THEN
         INSERT INTO leasehold.runs
