@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use leasehold_test_servers::{Postgres, Redis, RedisKind, RedisOptions, ServerError, or_skip};
 use leasehold_tests::{HostProcess, Workplace};
+use serde_json::Value;
 
 /// A lease that a test can wait for.
 const SHORT_LEASE: &str = "lease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
@@ -45,6 +46,10 @@ fn on(url: &str) -> Workplace {
     w
 }
 
+fn text(record: &Value, key: &str) -> String {
+    record[key].as_str().expect("a text").to_owned()
+}
+
 /// Two hosts run each slot once; both see the store go and come back, and without a restart slots run again.
 async fn outlives_an_outage(mut server: Server) {
     let w = on(&server.url());
@@ -56,11 +61,10 @@ async fn outlives_an_outage(mut server: Server) {
     };
     hosts.iter_mut().for_each(|host| drop(of_host(host, "store-down")));
     server.restart().await.expect("it is back");
-    let up: Vec<String> = hosts.iter_mut().map(|host| of_host(host, "store-up")["at"].to_string()).collect();
+    let up = hosts.iter_mut().map(|host| text(&of_host(host, "store-up"), "at")).max().expect("two hosts");
     // Instants of one form: the later one is the greater text.
     hosts[0].wait_until("a claim after the outage", |event| {
-        event["at"].to_string() > up[0]
-            && ["claimed", "backup", "superseded"].iter().any(|kind| event["event"] == *kind)
+        text(event, "at") > up && ["claimed", "backup", "superseded"].iter().any(|kind| event["event"] == *kind)
     });
     for host in hosts {
         host.terminate();
@@ -68,8 +72,8 @@ async fn outlives_an_outage(mut server: Server) {
         assert!(status.success(), "{stderr}");
     }
     let runs = w.runs("hello");
-    assert!(runs.iter().any(|run| run["due"].to_string() > up[0] && run["status"] == "success"), "{up:?} {runs:?}");
-    let slots: BTreeSet<String> = runs.iter().map(|run| run["run"].to_string()).collect();
+    assert!(runs.iter().any(|run| text(run, "due") > up && run["status"] == "success"), "{up:?} {runs:?}");
+    let slots: BTreeSet<String> = runs.iter().map(|run| text(run, "run")).collect();
     assert_eq!(slots.len(), runs.len(), "a slot has one run: {runs:?}");
 }
 

@@ -14,7 +14,6 @@ mod error;
 mod lane;
 mod link;
 mod notify;
-mod record;
 mod schema;
 mod told;
 
@@ -261,18 +260,18 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn show(&self, run: &RunKey) -> Result<Checked<Option<RunView>>, StoreError> {
-        let read = |rows| answer::checked(rows, record::whole_run);
+        let read = |rows| answer::checked(rows, answer::whole_run);
         let shown = self.look("showing a run", &call::SHOW, ask::run(run), read).await?;
         Ok(Checked { now: shown.now, answer: shown.answer.into_iter().next() })
     }
 
     async fn history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError> {
-        let read = |rows| answer::checked(rows, record::whole_run);
+        let read = |rows| answer::checked(rows, answer::whole_run);
         self.look("reading the history", &call::HISTORY, ask::history(query), read).await
     }
 
     async fn jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
-        let read = |rows| answer::checked(rows, record::job);
+        let read = |rows| answer::checked(rows, answer::job);
         self.look("listing jobs", &call::LIST_JOBS, ask::time(), read).await
     }
 

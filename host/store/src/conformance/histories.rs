@@ -24,8 +24,8 @@ use crate::store::LeaseStore;
 /// Clients at work together.
 const CLIENTS: usize = 16;
 
-/// Operations altogether; `LEASEHOLD_OPERATIONS` asks for more.
-const OPERATIONS: usize = 100_000;
+/// Operations altogether; `LEASEHOLD_OPERATIONS` asks for more: a long run takes millions.
+const OPERATIONS: usize = 20_000;
 
 /// Operations of one client on one pair of jobs, before all go on to the next: a replay copies its job at every step.
 const ON_ONE_JOB: usize = 60;

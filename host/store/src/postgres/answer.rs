@@ -6,15 +6,20 @@ use leasehold_lease::id::{Attempt, DemandId, Fence, JobKey, RunId, RunKey};
 use leasehold_lease::op::{
     Accepted, CancelAnswer, ClaimAnswer, CloseAnswer, HeartbeatAnswer, Stamped, TriggerAnswer, UnblockAnswer,
 };
-use leasehold_lease::run::{Hold, Outcome, Standing, Status};
+use leasehold_lease::run::{AttemptEnd, AttemptRecord, Hold, Outcome, Progress, Run, Standing, Status, Usage};
 use leasehold_lease::time::{Millis, Slot};
-use leasehold_lease::write::Written;
+use leasehold_lease::write::{LastWrite, Written};
 use serde::Deserialize;
 
 use super::call::Row;
-use super::record::outcome;
-use crate::view::{AnnounceAnswer, Checked, HostOrders, HostRecord, HostReport, Identity, LogEntry, RunStanding, Told};
-use crate::wire::{WireError, bytes, from_json};
+use crate::view::{AnnounceAnswer, Checked, HostOrders, HostRecord, HostReport, Identity, JobView, LogEntry};
+use crate::view::{RunStanding, RunView, Told};
+use crate::wire::{Meta, WireError, WireOutcome, bytes, from_json, token};
+
+mod whole;
+
+use whole::outcome;
+pub(super) use whole::{host, identity, job, log_entry, told, whole_run};
 
 /// An answer that was read, or why it was not.
 pub(super) type Read<A> = Result<A, WireError>;
@@ -118,9 +123,8 @@ pub(super) fn run_id(slot: i64, demand: &str) -> Read<RunId> {
     demand.parse().map(RunId::OnDemand).map_err(|error| WireError::new("a run's id", error))
 }
 
-/// A run's key in columns.
 #[derive(Deserialize)]
-pub(super) struct KeySaid {
+struct KeySaid {
     tenant: String,
     name: String,
     slot: i64,
@@ -128,17 +132,17 @@ pub(super) struct KeySaid {
 }
 
 impl KeySaid {
-    pub(super) fn key(&self) -> Read<RunKey> {
+    fn key(&self) -> Read<RunKey> {
         Ok(RunKey { job: job_key(&self.tenant, &self.name)?, run: run_id(self.slot, &self.demand)? })
     }
 }
 
-pub(super) fn job_key(tenant: &str, name: &str) -> Read<JobKey> {
+fn job_key(tenant: &str, name: &str) -> Read<JobKey> {
     let bad = |error| WireError::new("a job's key", error);
     Ok(JobKey { tenant: tenant.parse().map_err(bad)?, name: name.parse().map_err(bad)? })
 }
 
-pub(super) fn slot(said: Option<i64>) -> Option<Slot> {
+fn slot(said: Option<i64>) -> Option<Slot> {
     said.map(|slot| Slot(Millis(slot)))
 }
 
@@ -289,7 +293,7 @@ pub(super) fn unblock(said: &str) -> Read<UnblockAnswer> {
     })
 }
 
-pub(super) fn hold(said: Option<String>) -> Read<Option<Hold>> {
+fn hold(said: Option<String>) -> Read<Option<Hold>> {
     said.map(|text| from_json("a hold", &text)).transpose()
 }
 
@@ -364,61 +368,4 @@ pub(super) fn keyed_standing(said: &str) -> Read<RunStanding> {
     }
     let found: Said<'_> = from_json("an unfinished run", said)?;
     standing(found.run.key()?, found.at.get())
-}
-
-/// A log line.
-pub(super) fn log_entry(said: &str) -> Read<LogEntry> {
-    #[derive(Deserialize)]
-    struct Said {
-        sequence: u64,
-        attempt: u32,
-        line: String,
-    }
-    let said: Said = from_json("a log line", said)?;
-    Ok(LogEntry { sequence: said.sequence, attempt: Attempt(said.attempt), line: from_json("a log line", &said.line)? })
-}
-
-/// What a host was told about a run of this job.
-pub(super) fn told(job: &JobKey, said: &str) -> Read<Told> {
-    #[derive(Deserialize)]
-    struct Said {
-        slot: i64,
-        demand: String,
-        body: String,
-    }
-    let said: Said = from_json("what a host was told", said)?;
-    let body: super::told::Body<'_> = from_json("what a host was told", &said.body)?;
-    Ok(body.told(RunKey { job: job.clone(), run: run_id(said.slot, &said.demand)? }))
-}
-
-/// A host.
-pub(super) fn host(said: &str) -> Read<HostRecord> {
-    #[derive(Deserialize)]
-    struct Said {
-        report: String,
-        first_seen: i64,
-        last_seen: i64,
-        drain: bool,
-    }
-    let said: Said = from_json("a host", said)?;
-    let report: HostReport = from_json::<super::told::Report<'_>>("a host's report", &said.report)?.into();
-    Ok(HostRecord {
-        report,
-        first_seen: Millis(said.first_seen),
-        last_seen: Millis(said.last_seen),
-        orders: HostOrders { drain: said.drain },
-    })
-}
-
-/// Who a store is.
-pub(super) fn identity(said: &str) -> Read<Identity> {
-    #[derive(Deserialize)]
-    struct Said {
-        id: String,
-        secret: String,
-    }
-    let said: Said = from_json("an identity", said)?;
-    let secret = bytes("a secret", &said.secret)?;
-    let secret = secret.try_into().map_err(|_| WireError::new("a secret", "it has not 32 bytes"))?;
-    Ok(Identity { id: said.id, secret })
 }

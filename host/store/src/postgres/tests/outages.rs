@@ -25,7 +25,7 @@ async fn a_killed_server_is_used_again_when_it_is_back() {
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     let held = win(&*store, &job("held"), now).await;
-    let load = Load::on(&[store.clone()], now);
+    let load = Load::on(std::slice::from_ref(&store), now);
     for _ in 0..3 {
         load.goes_on(20).await;
         server.kill().await.expect("killed");
@@ -53,7 +53,7 @@ async fn a_killed_server_is_used_again_when_it_is_back() {
 async fn a_restarted_server_is_used_again() {
     let Some(mut server) = own_server(&[]).await else { return };
     let store = store(&server.url()).await;
-    let load = Load::on(&[store.clone()], store.now().await.expect("the time"));
+    let load = Load::on(std::slice::from_ref(&store), store.now().await.expect("the time"));
     for _ in 0..2 {
         load.goes_on(20).await;
         server.restart().await.expect("restarted");
@@ -101,7 +101,7 @@ async fn sessions_that_are_ended_at_any_step_lose_nothing() {
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     let mut administrator = PgConnection::connect(&server.url()).await.expect("a connection");
-    let load = Load::on(&[store.clone()], now);
+    let load = Load::on(std::slice::from_ref(&store), now);
     for _ in 0..60 {
         administrator.execute(END_SESSIONS).await.expect("sessions are ended");
         load.goes_on(1).await;

@@ -45,7 +45,7 @@ async fn a_restarted_pooler_is_used_again() {
     let started = PgBouncer::start(&server, PoolMode::Transaction).await;
     let Some(mut pooler) = or_skip(started) else { return };
     let store = store(&format!("{}?pooler=transaction", pooler.url())).await;
-    let load = Load::on(&[store.clone()], store.now().await.expect("the time"));
+    let load = Load::on(std::slice::from_ref(&store), store.now().await.expect("the time"));
     load.goes_on(20).await;
     pooler.kill().await.expect("killed");
     pooler.restart().await.expect("restarted");

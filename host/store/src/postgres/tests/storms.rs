@@ -23,7 +23,7 @@ async fn host(store: Arc<PostgresStore>, host: usize, start: leasehold_lease::ti
         let run = slot(start + Duration::from_millis(round));
         let mut claims = JoinSet::new();
         for n in 0..JOBS {
-            let n = if host % 2 == 0 { n } else { JOBS - 1 - n };
+            let n = if host.is_multiple_of(2) { n } else { JOBS - 1 - n };
             let (store, ask) = (store.clone(), claim(run.clone()));
             claims.spawn(async move {
                 let job = job(&format!("job-{n}"));

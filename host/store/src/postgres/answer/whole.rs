@@ -1,16 +1,7 @@
-//! What comes back of whole records: runs with all their attempts, and jobs.
+//! What people look at: whole runs, jobs, logs, answers and hosts.
 
-use leasehold_lease::id::{Attempt, Fence};
-use leasehold_lease::run::{AttemptEnd, AttemptRecord, Outcome, Progress, Run, Status, Usage};
-use leasehold_lease::time::Millis;
-use leasehold_lease::write::{LastWrite, Written};
-use serde::Deserialize;
+use super::*;
 
-use super::answer::{KeySaid, Read, hold, job_key, slot};
-use crate::view::{JobView, RunView};
-use crate::wire::{Meta, WireError, WireOutcome, bytes, from_json, token};
-
-/// How a run ended.
 pub(super) fn outcome(text: &str) -> Read<Outcome> {
     from_json::<WireOutcome>("an outcome", text)?.outcome()
 }
@@ -100,12 +91,12 @@ impl WholeSaid {
 }
 
 /// All that is kept of a run.
-pub(super) fn whole_run(said: &str) -> Read<RunView> {
+pub(in crate::postgres) fn whole_run(said: &str) -> Read<RunView> {
     from_json::<WholeSaid>("a run", said)?.view()
 }
 
 /// A job.
-pub(super) fn job(said: &str) -> Read<JobView> {
+pub(in crate::postgres) fn job(said: &str) -> Read<JobView> {
     #[derive(Deserialize)]
     struct Said {
         tenant: String,
@@ -135,4 +126,61 @@ pub(super) fn job(said: &str) -> Read<JobView> {
         unfinished: said.unfinished,
         last: said.last.map(WholeSaid::view).transpose()?,
     })
+}
+
+/// A log line.
+pub(in crate::postgres) fn log_entry(said: &str) -> Read<LogEntry> {
+    #[derive(Deserialize)]
+    struct Said {
+        sequence: u64,
+        attempt: u32,
+        line: String,
+    }
+    let said: Said = from_json("a log line", said)?;
+    Ok(LogEntry { sequence: said.sequence, attempt: Attempt(said.attempt), line: from_json("a log line", &said.line)? })
+}
+
+/// What a host was told about a run of this job.
+pub(in crate::postgres) fn told(job: &JobKey, said: &str) -> Read<Told> {
+    #[derive(Deserialize)]
+    struct Said {
+        slot: i64,
+        demand: String,
+        body: String,
+    }
+    let said: Said = from_json("what a host was told", said)?;
+    let body: crate::postgres::told::Body<'_> = from_json("what a host was told", &said.body)?;
+    Ok(body.told(RunKey { job: job.clone(), run: run_id(said.slot, &said.demand)? }))
+}
+
+/// A host.
+pub(in crate::postgres) fn host(said: &str) -> Read<HostRecord> {
+    #[derive(Deserialize)]
+    struct Said {
+        report: String,
+        first_seen: i64,
+        last_seen: i64,
+        drain: bool,
+    }
+    let said: Said = from_json("a host", said)?;
+    let report: HostReport = from_json::<crate::postgres::told::Report<'_>>("a host's report", &said.report)?.into();
+    Ok(HostRecord {
+        report,
+        first_seen: Millis(said.first_seen),
+        last_seen: Millis(said.last_seen),
+        orders: HostOrders { drain: said.drain },
+    })
+}
+
+/// Who a store is.
+pub(in crate::postgres) fn identity(said: &str) -> Read<Identity> {
+    #[derive(Deserialize)]
+    struct Said {
+        id: String,
+        secret: String,
+    }
+    let said: Said = from_json("an identity", said)?;
+    let secret = bytes("a secret", &said.secret)?;
+    let secret = secret.try_into().map_err(|_| WireError::new("a secret", "it has not 32 bytes"))?;
+    Ok(Identity { id: said.id, secret })
 }
