@@ -11,7 +11,7 @@ use super::answer;
 use super::ask;
 use super::call::{HEARTBEATS, Row};
 use super::error::Fault;
-use super::lane::{Lane, deadline};
+use super::lane::{Entered, Lane, deadline};
 use crate::error::StoreError;
 use crate::view::Each;
 
@@ -26,23 +26,35 @@ const DOING: &str = "renewing leases";
 
 type Beat = (JobKey, Heartbeat);
 
-/// Sends all heartbeats. Fails as a whole only when nothing was done.
+/// Sends all heartbeats, in several calls at once where they are many. One call that fails is an error as a whole; where
+/// there are several, each heartbeat is answered for itself.
 pub(super) async fn send(lane: &Lane, beats: &[Beat]) -> Result<Vec<Each<HeartbeatAnswer>>, StoreError> {
+    let rounds = rounds(beats);
+    let is_one_call = beats.len() <= TOGETHER && rounds.len() == 1;
     let mut sending = Sending { lane, beats, deadline: deadline(), answers: beats.iter().map(|_| None).collect() };
-    for (nth, call) in calls(beats).into_iter().enumerate() {
-        match sending.first(&call).await {
-            Ok(locked) if locked.is_empty() => {}
-            Ok(locked) => sending.locked(&locked).await,
-            Err(fault) if nth == 0 => return Err(fault.told(DOING)),
-            Err(fault) => sending.failed(&call, &fault),
+    for round in &rounds {
+        let mut calls = Vec::new();
+        for places in round.chunks(TOGETHER) {
+            calls.push((places, sending.enter(false, places, PATIENCE.0).await));
+        }
+        let mut locked = Vec::new();
+        for (places, call) in calls {
+            match call.answer().await {
+                Ok(rows) => locked.extend(sending.take(&rows)),
+                Err(fault) if is_one_call => return Err(fault.told(DOING)),
+                Err(fault) => sending.failed(places, &fault),
+            }
+        }
+        if !locked.is_empty() {
+            sending.locked(&locked).await;
         }
     }
     let unanswered = || Err(lane.unreadable(DOING, "a heartbeat was not answered"));
     Ok(sending.answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
 }
 
-/// Places of heartbeats by the call they go with: a run is in each call once, at most.
-fn calls(beats: &[Beat]) -> Vec<Vec<usize>> {
+/// Places of heartbeats by the round they go with: a run is in each round once, at most.
+fn rounds(beats: &[Beat]) -> Vec<Vec<usize>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
     let mut seen: HashMap<(&JobKey, &RunId), usize> = HashMap::new();
     for (place, (job, beat)) in beats.iter().enumerate() {
@@ -52,7 +64,7 @@ fn calls(beats: &[Beat]) -> Vec<Vec<usize>> {
         }
         rounds[*round].push(place);
     }
-    rounds.iter().flat_map(|round| round.chunks(TOGETHER).map(<[usize]>::to_vec)).collect()
+    rounds
 }
 
 /// Heartbeats under way.
@@ -64,20 +76,20 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Renews what nobody holds. Answers the places of those whose job another session holds.
-    async fn first(&mut self, places: &[usize]) -> Result<Vec<usize>, Fault> {
-        self.call(false, places, PATIENCE.0).await
-    }
-
     /// Waits for jobs that others hold: together, and if that takes long each alone, so that a job that is stuck costs
     /// no other its lease (S14).
     async fn locked(&mut self, places: &[usize]) {
-        match self.call(true, places, PATIENCE.0).await {
-            Ok(_) => {}
+        match self.enter(true, places, PATIENCE.0).await.answer().await {
+            Ok(rows) => {
+                self.take(&rows);
+            }
             Err(Fault::Locked(_) | Fault::Conflict(_)) => {
                 for place in places {
-                    if let Err(fault) = self.call(true, &[*place], PATIENCE.1).await {
-                        self.failed(&[*place], &fault);
+                    match self.enter(true, &[*place], PATIENCE.1).await.answer().await {
+                        Ok(rows) => {
+                            self.take(&rows);
+                        }
+                        Err(fault) => self.failed(&[*place], &fault),
                     }
                 }
             }
@@ -85,22 +97,27 @@ impl Sending<'_> {
         }
     }
 
-    async fn call(&mut self, wait: bool, places: &[usize], patience: Duration) -> Result<Vec<usize>, Fault> {
+    async fn enter(&self, wait: bool, places: &[usize], patience: Duration) -> Entered {
         let ask = ask::heartbeats(wait, places.iter().map(|place| (*place, &self.beats[*place])));
-        let rows = self.lane.call_until(&HEARTBEATS, ask, patience, self.deadline).await?;
-        Ok(rows.iter().filter_map(|row| self.take(row)).collect())
+        self.lane.enter_call(&HEARTBEATS, ask, patience, self.deadline).await
     }
 
-    /// Puts an answer in its place; answers the place when the job is held.
-    fn take(&mut self, row: &Row) -> Option<usize> {
-        let place = usize::try_from(row.ordinal).ok().filter(|place| *place < self.answers.len())?;
-        let answer = match answer::stamped(row, answer::heartbeat) {
-            Ok(Stamped { answer: None, .. }) => return Some(place),
-            Ok(Stamped { now, revision, answer: Some(answer) }) => Ok(Stamped { now, revision, answer }),
-            Err(error) => Err(self.lane.unreadable(DOING, error)),
-        };
-        self.answers[place] = Some(answer);
-        None
+    /// Puts answers in their places; answers the places of those whose job another session holds.
+    fn take(&mut self, rows: &[Row]) -> Vec<usize> {
+        let mut locked = Vec::new();
+        for row in rows {
+            let place = usize::try_from(row.ordinal).ok().filter(|place| *place < self.answers.len());
+            let Some(place) = place else { continue };
+            self.answers[place] = match answer::stamped(row, answer::heartbeat) {
+                Ok(Stamped { answer: None, .. }) => {
+                    locked.push(place);
+                    continue;
+                }
+                Ok(Stamped { now, revision, answer: Some(answer) }) => Some(Ok(Stamped { now, revision, answer })),
+                Err(error) => Some(Err(self.lane.unreadable(DOING, error))),
+            };
+        }
+        locked
     }
 
     fn failed(&mut self, places: &[usize], fault: &Fault) {

@@ -86,15 +86,15 @@ impl Lane {
         rows.into_iter().next().ok_or_else(|| self.unreadable(doing, "a request was not answered"))
     }
 
-    /// Calls a function on its own, until the deadline; it waits for a lock as long as `patience` says.
-    pub(super) async fn call_until(
+    /// Puts a call of its own into the queue; it waits for a lock as long as `patience` says.
+    pub(super) async fn enter_call(
         &self,
         function: &'static Function,
         ask: String,
         patience: Duration,
         deadline: Instant,
-    ) -> Result<Vec<Row>, Fault> {
-        self.enter(Ask::Call(function, ask), patience, deadline).await.answer().await
+    ) -> Entered {
+        self.enter(Ask::Call(function, ask), patience, deadline).await
     }
 
     /// Calls a function on its own.
@@ -104,7 +104,8 @@ impl Lane {
         function: &'static Function,
         ask: String,
     ) -> Result<Vec<Row>, StoreError> {
-        self.call_until(function, ask, CALL_LIMIT, deadline()).await.map_err(|fault| fault.told(doing))
+        let entered = self.enter_call(function, ask, CALL_LIMIT, deadline()).await;
+        entered.answer().await.map_err(|fault| fault.told(doing))
     }
 
     /// Of an answer that is not understood.
@@ -178,6 +179,9 @@ impl Queued {
 
 async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>) {
     loop {
+        // Those who were just answered come first: what they ask for next then shares the next call. This takes no time
+        // where nobody else wants to run.
+        tokio::task::yield_now().await;
         let taken = queued.lock().await.take().await;
         let Some(mut works) = taken else { return };
         // Nobody waits for these any more, and they have not begun.

@@ -15,6 +15,10 @@ use super::error::{Fault, PostgresError};
 /// call is known not to have been sent, instead of perhaps.
 pub(super) const TRUSTED: Duration = Duration::from_millis(500);
 
+/// A connection is made anew after so long: its plans were made for the tables as they were, and its name may lead to
+/// another server by now.
+const LIFETIME: Duration = Duration::from_secs(15 * 60);
+
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
@@ -32,6 +36,7 @@ pub(super) struct Link {
     address: Address,
     namespace: String,
     db: Option<PgConnection>,
+    opened: Instant,
     used: Instant,
     failures: u32,
     not_before: Instant,
@@ -41,7 +46,7 @@ impl Link {
     /// Connects with the first call.
     pub(super) fn new(address: Address, namespace: String) -> Link {
         let now = now();
-        Link { address, namespace, db: None, used: now, failures: 0, not_before: now }
+        Link { address, namespace, db: None, opened: now, used: now, failures: 0, not_before: now }
     }
 
     pub(super) fn server(&self) -> &str {
@@ -83,6 +88,10 @@ impl Link {
 
     /// The connection: the one there is, if it still answers, or a new one.
     async fn connected(&mut self, deadline: Instant) -> Result<PgConnection, Fault> {
+        if now().saturating_duration_since(self.opened) > LIFETIME {
+            // Nothing is under way on it.
+            self.db = None;
+        }
         if let Some(mut db) = self.db.take() {
             if now().saturating_duration_since(self.used) < TRUSTED {
                 return Ok(db);
@@ -100,6 +109,7 @@ impl Link {
             Ok(opened) => opened,
             Err(_) => return Err(Fault::NotSent(self.late())),
         };
+        self.opened = now();
         opened.inspect(|_| self.failures = 0).map_err(|source| {
             let (first, most) = BACKOFF;
             self.not_before = now() + first.saturating_mul(1 << self.failures.min(10)).min(most);

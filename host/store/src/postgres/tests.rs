@@ -7,7 +7,6 @@ mod locks;
 mod outages;
 mod poolers;
 mod schemas;
-mod speed;
 mod starts;
 mod storms;
 mod support;

@@ -15,22 +15,24 @@ DECLARE
     at bigint;
     is_plain boolean;
 BEGIN
-    job := leasehold.lock_job(space, ask.tenant, ask.name, true);
+    SELECT * INTO job FROM leasehold.jobs j
+        WHERE j.namespace = space AND j.tenant = ask.tenant AND j.name = ask.name FOR UPDATE;
+    IF job.id IS NULL THEN
+        job := leasehold.lock_job(space, ask.tenant, ask.name, true);
+    END IF;
     -- Under the lock, so that a lease is as long as it should be however long the lock was waited for, and answers and
     -- revisions have the same order.
     at := leasehold.clock();
-    SELECT at <= ask.not_after                                          -- nor "old"
-        AND job.id IS NOT NULL AND ask.demand = ''
-        AND ask.slot BETWEEN at - ask.late_after - 10000 AND at + 10000 -- S9: neither late nor early
-        AND ask.slot > job.highest_slot                                 -- S10: a new slot
-        AND (job.newest_skipped IS NULL OR ask.slot > job.newest_skipped)
-        AND (ask.kind = 'slot' OR ask.slot >= job.since)                -- nothing superseded
+    is_plain := job.id IS NOT NULL
+        AND at <= ask.not_after AND ask.demand = ''
+        -- S9: neither late nor early.
+        AND ask.slot BETWEEN at - ask.late_after - 10000 AND at + 10000
+        -- S10: a new slot, and nothing superseded.
+        AND ask.slot > job.highest_slot
+        AND (ask.kind = 'slot' OR ask.slot >= job.since AND coalesce(ask.slot > job.newest_skipped, true))
         AND job.hold IS NULL
-        AND NOT EXISTS (
-            -- S7, S8: nothing that overlaps, nothing to settle, no lease to cut.
-            SELECT FROM leasehold.runs r
-            WHERE r.job_id = job.id AND r.ended_at IS NULL AND r.status = 'running')
-    INTO is_plain;
+        -- S7, S8: nothing that overlaps, nothing to settle, no lease to cut.
+        AND job.running = 0;
     IF is_plain THEN
         RETURN leasehold.win_plainly(job.id, ask, at);
     END IF;
@@ -49,6 +51,7 @@ BEGIN
         revision = j.revision + 1,
         newest_started = greatest(j.newest_started, ask.slot),
         highest_slot = ask.slot,
+        running = 1,
         last_fence = leasehold.next_fence(j.last_fence, ask.slot, 1),
         largest_bound = greatest(j.largest_bound, ask.largest_bound)
     WHERE j.id = job
@@ -245,6 +248,14 @@ BEGIN
     job.last_fence := leasehold.next_fence(job.last_fence, coalesce(run.due, ask.slot), next);
     IF run.job_id IS NULL THEN
         job := leasehold.known(job);
+    END IF;
+    IF run.status IS DISTINCT FROM 'running' THEN
+        UPDATE leasehold.jobs j SET
+                running = j.running + 1,
+                pending = j.pending - coalesce(run.status = 'pending', false)::integer
+            WHERE j.id = job.id;
+    END IF;
+    IF run.job_id IS NULL THEN
         INSERT INTO leasehold.runs
             (job_id, slot, demand, status, due, lease_end, starts, attempt, token, fence, lease, meta, started_at)
         VALUES

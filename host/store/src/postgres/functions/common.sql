@@ -49,6 +49,7 @@ BEGIN
         job.fingerprint := '""';
         job.largest_bound := 0;
         job.stored := 0;
+        job.pending := 0;
     END IF;
     RETURN job;
 END
@@ -60,8 +61,9 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF job.id IS NULL THEN
         INSERT INTO leasehold.jobs
-            (namespace, tenant, name, revision, highest_slot, last_fence, fingerprint, largest_bound, stored)
-            VALUES (job.namespace, job.tenant, job.name, 0, job.highest_slot, 0, job.fingerprint, 0, 0)
+            (namespace, tenant, name, revision, highest_slot, running, pending, last_fence, fingerprint,
+            largest_bound, stored)
+            VALUES (job.namespace, job.tenant, job.name, 0, job.highest_slot, 0, 0, 0, job.fingerprint, 0, 0)
             RETURNING id INTO job.id;
     END IF;
     RETURN job;
@@ -69,7 +71,7 @@ END
 $$;
 
 -- The answer of a verb. When the verb has changed the job, its row is written with the next revision: one change, one
--- revision (S12).
+-- revision (S12). How many runs are running or pending is counted where that changes.
 CREATE OR REPLACE FUNCTION leasehold.said(
     job leasehold.jobs, ordinal integer, at bigint, changed boolean, answer text
 ) RETURNS leasehold.answer
@@ -109,9 +111,9 @@ CREATE OR REPLACE FUNCTION leasehold.interrupt(
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    freed bigint;
+    run leasehold.runs;
 BEGIN
-    SELECT coalesce(r.state_size + 64, 0) INTO STRICT freed FROM leasehold.runs r
+    SELECT * INTO STRICT run FROM leasehold.runs r
         WHERE r.job_id = job AND r.slot = of_slot AND r.demand = of_demand;
     UPDATE leasehold.runs r SET
         status = 'interrupted',
@@ -121,9 +123,14 @@ BEGIN
         attempt_end = CASE WHEN r.attempt > 0 THEN coalesce(r.attempt_end, 'expired') END,
         state_size = NULL
     WHERE r.job_id = job AND r.slot = of_slot AND r.demand = of_demand;
-    IF freed > 0 THEN
-        DELETE FROM leasehold.states s WHERE s.job_id = job AND s.slot = of_slot AND s.demand = of_demand;
+    UPDATE leasehold.jobs j SET
+            running = j.running - (run.status = 'running')::integer,
+            pending = j.pending - (run.status = 'pending')::integer
+        WHERE j.id = job;
+    IF run.state_size IS NULL THEN
+        RETURN 0;
     END IF;
-    RETURN freed;
+    DELETE FROM leasehold.states s WHERE s.job_id = job AND s.slot = of_slot AND s.demand = of_demand;
+    RETURN run.state_size + 64;
 END
 $$;

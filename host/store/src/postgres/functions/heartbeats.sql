@@ -20,6 +20,7 @@ DECLARE
     -- What is renewed.
     renewed integer[];
     renewed_jobs bigint[];
+    renewed_revisions bigint[];             -- of their jobs, before
     places tid[];
     leases bigint[];
     cancelled boolean[];
@@ -35,10 +36,11 @@ BEGIN
     -- S4: ok exactly when the token is current and the run is running and not released; S5: so a heartbeat sent before
     -- the release does not renew it. An expired run that nobody took over may be renewed. (OFFSET 0 keeps the search
     -- for one run what it is: one look into the index.)
-    SELECT array_agg(b.ordinal), array_agg(b.job_id), array_agg(r.ctid), array_agg(r.lease),
+    SELECT array_agg(b.ordinal), array_agg(b.job_id), array_agg(b.revision), array_agg(r.ctid), array_agg(r.lease),
         array_agg(r.is_cancelled)
-    INTO renewed, renewed_jobs, places, leases, cancelled
-    FROM unnest(ordinals, slots, demands, tokens, jobs) AS b(ordinal, slot, demand, token, job_id)
+    INTO renewed, renewed_jobs, renewed_revisions, places, leases, cancelled
+    FROM unnest(ordinals, slots, demands, tokens, jobs, revisions)
+        AS b(ordinal, slot, demand, token, job_id, revision)
     CROSS JOIN LATERAL (
         SELECT r.ctid, r.lease, r.cancelled IS NOT NULL AS is_cancelled FROM leasehold.runs r
         WHERE r.slot = b.slot AND r.demand = b.demand AND r.job_id = b.job_id
@@ -61,24 +63,35 @@ BEGIN
         UPDATE leasehold.runs r SET progress = again.report
             WHERE r.slot = again.slot AND r.demand = again.demand AND r.job_id = again.job_id;
     END LOOP;
-    -- What follows joins arrays, which have no index.
+    RETURN QUERY
+    -- One revision a heartbeat, in the order given.
+    SELECT n.ordinal, at, n.revision + row_number() OVER (PARTITION BY n.job_id ORDER BY n.ordinal),
+        '{"renewed":{"lease_end":' || (at + n.lease) || ',"cancelled":' || n.is_cancelled || '}}'
+    FROM unnest(renewed, renewed_jobs, renewed_revisions, leases, cancelled)
+        AS n(ordinal, job_id, revision, lease, is_cancelled);
+    IF coalesce(cardinality(renewed), 0) < jsonb_array_length(doc->'requests') THEN
+        RETURN QUERY SELECT * FROM leasehold.other_beats(doc, at, ordinals, renewed);
+    END IF;
+END
+$$;
+
+-- The answers to heartbeats that were not renewed. Arguments: the document, the time, the ordinals of those whose job was
+-- locked, and of those that were renewed.
+CREATE OR REPLACE FUNCTION leasehold.other_beats(doc jsonb, at bigint, ordinals integer[], renewed integer[])
+RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    -- Arrays have no index.
     PERFORM set_config('enable_hashjoin', 'on', true);
     RETURN QUERY
-    SELECT b.o, at,
-        -- One revision a heartbeat, in the order given.
-        coalesce(l.revision, 0) + count(n.ordinal) OVER (PARTITION BY l.job_id ORDER BY b.o),
-        CASE
-            WHEN n.ordinal IS NOT NULL THEN
-                '{"renewed":{"lease_end":' || (at + n.lease) || ',"cancelled":' || n.is_cancelled || '}}'
-            WHEN l.ordinal IS NULL AND EXISTS (
-                SELECT FROM leasehold.jobs j
-                WHERE j.namespace = doc->>'namespace' AND j.tenant = b.t AND j.name = b.n)
-            THEN '"locked"'
-            ELSE '"refused"'
-        END
+    SELECT b.o, at, coalesce(j.revision, 0),
+        CASE WHEN j.revision IS NOT NULL AND l.ordinal IS NULL THEN '"locked"' ELSE '"refused"' END
     FROM jsonb_to_recordset(doc->'requests') AS b(o integer, t text, n text)
-    LEFT JOIN unnest(ordinals, jobs, revisions) AS l(ordinal, job_id, revision) ON l.ordinal = b.o
-    LEFT JOIN unnest(renewed, leases, cancelled) AS n(ordinal, lease, is_cancelled) ON n.ordinal = b.o;
+    LEFT JOIN unnest(ordinals) AS l(ordinal) ON l.ordinal = b.o
+    LEFT JOIN LATERAL (
+        SELECT j.revision FROM leasehold.jobs j
+        WHERE j.namespace = doc->>'namespace' AND j.tenant = b.t AND j.name = b.n OFFSET 0) j ON true
+    WHERE NOT EXISTS (SELECT FROM unnest(renewed) AS n(ordinal) WHERE n.ordinal = b.o);
 END
 $$;
 

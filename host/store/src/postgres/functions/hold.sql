@@ -12,7 +12,8 @@ DECLARE
     job bigint;
     checkpoint bigint;
 BEGIN
-    UPDATE leasehold.jobs j SET revision = j.revision + 1, stored = j.stored + ask.output_size
+    UPDATE leasehold.jobs j SET
+            revision = j.revision + 1, running = j.running - 1, stored = j.stored + ask.output_size
         WHERE j.namespace = space AND j.tenant = ask.tenant AND j.name = ask.name
         RETURNING j.id, ask.ordinal, j.revision, '"done"'
         INTO job, answer.ordinal, answer.revision, answer.answer;
@@ -44,7 +45,9 @@ CREATE OR REPLACE FUNCTION leasehold.unfinish(job bigint, ask leasehold.request,
 RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    UPDATE leasehold.jobs j SET revision = j.revision - 1, stored = j.stored - ask.output_size WHERE j.id = job;
+    UPDATE leasehold.jobs j SET
+            revision = j.revision - 1, running = j.running + 1, stored = j.stored - ask.output_size
+        WHERE j.id = job;
     answer.ordinal := ask.ordinal;
     answer.revision := coalesce(answer.revision - 1, 0);
     answer.answer := leasehold.finished_before(job, ask);

@@ -30,8 +30,9 @@ BEGIN
     SELECT 0, at, j.revision, json_build_object(
         'run', json_build_object('tenant', j.tenant, 'name', j.name, 'slot', r.slot, 'demand', r.demand),
         'at', leasehold.standing(j, r))::text
-    FROM leasehold.jobs j JOIN leasehold.runs r ON r.job_id = j.id
-    WHERE j.namespace = doc->>'namespace' AND j.tenant = ANY (tenants) AND r.ended_at IS NULL
+    FROM leasehold.jobs j CROSS JOIN LATERAL (
+        SELECT * FROM leasehold.runs r WHERE r.job_id = j.id AND r.ended_at IS NULL OFFSET 0) r
+    WHERE j.namespace = doc->>'namespace' AND j.tenant = ANY (tenants) AND j.running + j.pending > 0
         AND (jsonb_typeof(after) = 'null' OR (j.tenant, j.name, r.slot, r.demand)
             > (after->>'tenant', after->>'name', (after->>'slot')::bigint, after->>'demand'))
     ORDER BY j.tenant, j.name, r.slot, r.demand

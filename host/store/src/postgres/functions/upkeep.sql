@@ -41,7 +41,6 @@ RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     known_status text;
-    pending bigint;
 BEGIN
     SELECT r.status INTO known_status FROM leasehold.runs r
         WHERE r.job_id = job.id AND r.slot = ask.slot AND r.demand = ask.demand;
@@ -51,15 +50,13 @@ BEGIN
     IF EXISTS (SELECT FROM leasehold.gone g WHERE g.job_id = job.id AND g.demand = ask.demand) THEN
         RETURN leasehold.said(job, ask.ordinal, at, false, '"ended"');
     END IF;
-    SELECT count(*) INTO pending FROM (
-        SELECT FROM leasehold.runs r
-        WHERE r.job_id = job.id AND r.ended_at IS NULL AND r.status = 'pending' LIMIT ask.pending_max) p;
-    IF pending >= ask.pending_max THEN
+    IF job.pending >= ask.pending_max THEN
         RETURN leasehold.said(job, ask.ordinal, at, false, '"full"');
     END IF;
     job := leasehold.known(job);
     INSERT INTO leasehold.runs (job_id, slot, demand, status, due)
         VALUES (job.id, ask.slot, ask.demand, 'pending', at);
+    UPDATE leasehold.jobs j SET pending = j.pending + 1 WHERE j.id = job.id;
     IF ask.payload IS NOT NULL THEN
         INSERT INTO leasehold.payloads VALUES (job.id, ask.slot, ask.demand, decode(ask.payload, 'hex'));
     END IF;

@@ -30,6 +30,8 @@ CREATE TABLE leasehold.jobs (
     newest_started bigint,
     newest_skipped bigint,
     highest_slot bigint NOT NULL,           -- of all its scheduled runs ever: one above it has no run
+    running bigint NOT NULL,                -- how many of its runs are running, live or expired
+    pending bigint NOT NULL,                -- how many wait to be started
     last_fence bigint NOT NULL,
     since bigint,
     fingerprint text NOT NULL,              -- JSON text
@@ -85,6 +87,9 @@ CREATE INDEX runs_unfinished ON leasehold.runs (job_id, status, slot, demand) WH
 
 -- What has finished, newest first: for people, and for prune.
 CREATE INDEX runs_finished ON leasehold.runs (job_id, due DESC, slot, demand) WHERE ended_at IS NOT NULL;
+
+-- The same of all jobs together. A scheduled run is due at its slot, so for those the primary key serves.
+CREATE INDEX runs_on_demand ON leasehold.runs (due) WHERE demand <> '';
 
 -- Attempts before the current one.
 CREATE TABLE leasehold.attempts (
