@@ -75,7 +75,7 @@ impl Bench<'_> {
         (self.say)(&format!("filling it with {jobs} jobs of {runs} finished runs"));
         self.load.fill(jobs, runs, FILLERS, FILL_LIMIT).await?;
         let filled = self.load.finished() - finished;
-        rows.push(self.bytes(before, place.bytes().await, filled));
+        self.add(rows, self.bytes(before, place.bytes().await, filled));
 
         (self.say)("claims one after the other in the full store");
         let spread = (0..many).map(|n| job("full", n * jobs / many)).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ impl Bench<'_> {
         let row =
             self.row(format!("a claim among {jobs} jobs × {} finished runs, p50", filled / jobs as u64), "ms", &full);
         let ratio = median(&full) / beside;
-        rows.push(row.beside("ms when empty", beside, ratio).judged(self.subject.full));
+        self.add(rows, row.beside("ms when empty", beside, ratio).judged(self.subject.full));
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl Bench<'_> {
             }
         }
         row.notes.extend(place.facts().await);
-        rows.push(row.judged(self.subject.pairs));
+        self.add(rows, row.judged(self.subject.pairs));
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl Bench<'_> {
             let target = self.subject.heartbeats.filter(|_| many >= JUDGED);
             let Some(rounds) = self.renewals(&beats[..many]).await? else {
                 let why = Missing("the store did not answer all of them in time".into());
-                rows.push(Row::missing(&self.subject.name, figure, "ms", why).failed(target));
+                self.add(rows, Row::missing(&self.subject.name, figure, "ms", why).failed(target));
                 continue;
             };
             let mut row = self.row(figure, "ms", &rounds);
@@ -158,7 +158,7 @@ impl Bench<'_> {
                 let (times, took) = (many as f64 / least as f64, median(&rounds) / base);
                 row = row.noted(format!("{took:.1} times the time for {times:.1} times the runs"));
             }
-            rows.push(row.judged(target));
+            self.add(rows, row.judged(target));
         }
         Ok(())
     }
@@ -173,6 +173,14 @@ impl Bench<'_> {
             rounds.push(took);
         }
         Ok(Some(rounds))
+    }
+
+    /// Adds a row, and tells it at once: what comes after it may take long.
+    fn add(&self, rows: &mut Vec<Row>, row: Row) {
+        let texts = [row.value_text(), row.ratio_text(), row.target_text()];
+        let texts: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        (self.say)(&format!("  {}: {}", row.figure, texts.join(", ")));
+        rows.push(row);
     }
 
     fn row(&self, figure: String, unit: &'static str, rounds: &[f64]) -> Row {

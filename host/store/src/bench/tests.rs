@@ -60,6 +60,7 @@ async fn every_figure_of_memory_sqlite_and_redis_comes_out() {
     assert_eq!(report.left_behind.len(), 1, "{:?}", report.left_behind);
     let told = told.into_inner().unwrap();
     assert!(told.iter().any(|line| line.starts_with("redis ") && line.contains("filling")), "{told:?}");
+    assert!(told.iter().any(|line| line.starts_with("sqlite ") && line.contains(" pairs/s, ")), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
