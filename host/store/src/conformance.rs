@@ -87,7 +87,8 @@ macro_rules! conformance_tests {
     };
     (@each $make:expr; $($case:ident)*) => {
         $(
-            #[tokio::test]
+            // On two threads: a bench's drop may wait for the driver's connections to end, and they end by themselves.
+            #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
             async fn $case() {
                 let bench: Option<$crate::conformance::Bench> = $make().await.into();
                 if let Some(bench) = bench {
