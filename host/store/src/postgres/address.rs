@@ -58,7 +58,7 @@ impl Address {
 }
 
 /// What a session is set to: no call outlives its caller by much, and a peer that is gone is noticed.
-fn settings() -> [(&'static str, String); 12] {
+fn settings() -> [(&'static str, String); 13] {
     let ms = |duration: Duration| duration.as_millis().to_string();
     [
         // Statements are planned when the tables may be empty or their statistics old, and the plans are kept. Each has
@@ -68,6 +68,8 @@ fn settings() -> [(&'static str, String); 12] {
         ("enable_hashjoin", "off".into()),
         ("enable_mergejoin", "off".into()),
         ("jit", "off".into()),
+        // The functions lock a job and then read it: that must be the newest, whatever the database's default is.
+        ("default_transaction_isolation", "read committed".into()),
         ("statement_timeout", ms(CALL_LIMIT)),
         ("lock_timeout", ms(CALL_LIMIT)),
         ("idle_in_transaction_session_timeout", ms(IDLE_IN_TRANSACTION)),

@@ -24,8 +24,8 @@ macro_rules! function {
             ),
             // What the other transport sets for its session (see address.rs), for this statement alone.
             simple: concat!(
-                "SET LOCAL statement_timeout = 2000; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; ",
-                "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; ",
+                "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 2000; ",
+                "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; ",
                 "SELECT ordinal, at, revision, answer FROM leasehold.", $function, "(convert_from(decode('"
             ),
         };

@@ -356,14 +356,16 @@ impl Fault {
         }
         match code.as_str() {
             "LH001" => Fault::Rejected(PostgresError::Outdated { server, source }.into()),
-            "26000" | "42P05" => Fault::Rejected(PostgresError::Pooler { server, source }.into()),
+            "26000" | "42P05" => Fault::Hindered(PostgresError::Pooler { server, source }.into()),
             "40P01" | "40001" => Fault::Conflict(refused(server, code, source)),
             "55P03" => Fault::Locked(refused(server, code, source)),
-            "57014" | "25006" | "3F000" | "42P01" | "42883" => Fault::Hindered(refused(server, code, source)),
-            _ if ["53", "57", "58", "08"].iter().any(|class| code.starts_with(class)) => {
-                Fault::Hindered(refused(server, code, source))
+            // A value that is not what it should be, a constraint that does not hold: the record is damaged and stays so.
+            _ if ["22", "23", "P0"].iter().any(|class| code.starts_with(class)) => {
+                Fault::Rejected(refused(server, code, source))
             }
-            _ => Fault::Rejected(refused(server, code, source)),
+            // Rights, room, a setting, the schema: an operator can put it right, and then what was refused is still
+            // worth doing. A finish that was thrown away instead would let the run start again.
+            _ => Fault::Hindered(refused(server, code, source)),
         }
     }
 

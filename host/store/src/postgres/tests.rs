@@ -2,6 +2,7 @@
 
 mod apart;
 mod conforms;
+mod crashes;
 mod damage;
 mod locks;
 mod outages;

@@ -120,6 +120,17 @@ pub enum ConnectError {
         /// The newest layout that this version knows.
         known: u64,
     },
+    /// The namespace was emptied, and a host that started since has made a new one of it.
+    #[error(
+        "namespace {namespace:?} of {server} was emptied and made anew by another host, so the attempts of one run would \
+         not share their idempotency keys; restart this host"
+    )]
+    Another {
+        /// The URL without its secrets.
+        server: String,
+        /// The namespace.
+        namespace: String,
+    },
     /// WAIT goes to one server, and a cluster has several.
     #[error(
         "{server} is part of a cluster, where ?wait is not offered; remove it, and set min-replicas-to-write on the \

@@ -27,8 +27,11 @@ pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// How long the keeper rests after a failure: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// How long the keeper rests when the server has said that the user may not do this.
+/// How long it rests when the server has said that the user may not listen, which polling stands in for.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often the keeper asks whether the store is still the one it was: see [`Server::meet`].
+const LOOK: Duration = Duration::from_secs(5);
 
 /// How long WAIT may wait for replicas, within the call's limit.
 const WAIT_LIMIT_MS: u64 = 1_000;
@@ -208,24 +211,51 @@ async fn keep(server: Arc<Server>, purpose: Purpose, state: watch::Sender<State>
             Ok(connection) => {
                 tracing::debug!(server = %server.config.server, ?purpose, number, "connected");
                 pause = PAUSE.0;
-                state.send_replace(State::Up(Line { number, connection }));
-                // The sender is ours, so this ends only when the connection is lost.
-                let _ = lost.subscribe().wait_for(|newest| *newest >= number).await;
+                state.send_replace(State::Up(Line { number, connection: connection.clone() }));
+                let ended = until_lost(&server, purpose, connection, lost.subscribe(), number).await;
                 tracing::debug!(server = %server.config.server, ?purpose, number, "connection lost");
                 state.send_replace(State::Connecting);
+                if let Err(error) = ended {
+                    down(&server, purpose, &state, error);
+                }
             }
             Err(error) => {
-                let forbidden = matches!(error, ConnectError::NotPermitted { .. });
-                if matches!(*state.borrow(), State::Connecting) {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(server = %server.config.server, ?purpose, error, "no connection to the store");
-                }
-                state.send_replace(State::Down(Arc::new(error)));
+                let forbidden = matches!(error, ConnectError::NotPermitted { .. }) && purpose == Purpose::Listening;
+                down(&server, purpose, &state, error);
                 sleep(if forbidden { FORBIDDEN_PAUSE } else { pause }).await;
                 pause = (pause * 2).min(PAUSE.1);
             }
         }
     }
+}
+
+/// Waits until the connection is lost, and looks now and then whether the store is still the one it was. An error says
+/// that it is not, or does not tell.
+async fn until_lost(
+    server: &Server,
+    purpose: Purpose,
+    mut connection: Connection,
+    mut lost: watch::Receiver<u64>,
+    number: u64,
+) -> Result<(), ConnectError> {
+    loop {
+        // The sender lives as long as the keeper, so the wait ends only when the connection is lost.
+        if timeout(LOOK, lost.wait_for(|newest| *newest >= number)).await.is_ok() {
+            return Ok(());
+        }
+        if purpose == Purpose::Calls {
+            server.look(&mut connection).await?;
+        }
+    }
+}
+
+/// Lets calls fail with this error from now on. What is said once is not said again until there was a connection.
+fn down(server: &Server, purpose: Purpose, state: &watch::Sender<State>, error: ConnectError) {
+    if matches!(*state.borrow(), State::Connecting) {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(server = %server.config.server, ?purpose, error, "no connection to the store");
+    }
+    state.send_replace(State::Down(Arc::new(error)));
 }
 
 impl Connection {

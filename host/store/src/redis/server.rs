@@ -83,6 +83,12 @@ impl Server {
         .await
     }
 
+    /// The same questions on a connection that has been in use: a newer host may have changed the layout meanwhile, and a
+    /// store that was emptied is told again who it is, before a host that starts now makes up something else.
+    pub(super) async fn look(&self, connection: &mut Connection) -> Result<(), ConnectError> {
+        within(&self.config, CALL_LIMIT, self.meet(connection)).await
+    }
+
     /// Asks who the store is, which a replica does not answer, and tells it when it is new or was emptied.
     async fn meet(&self, connection: &mut Connection) -> Result<(), ConnectError> {
         let identity = match self.identity.get() {
@@ -106,7 +112,12 @@ impl Server {
             });
         }
         // For ever the same in this process, whatever becomes of the server.
-        self.identity.get_or_init(|| found);
+        if *self.identity.get_or_init(|| found.clone()) != found {
+            return Err(ConnectError::Another {
+                server: self.config.server.clone(),
+                namespace: self.config.namespace.clone(),
+            });
+        }
         Ok(())
     }
 

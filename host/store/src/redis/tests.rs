@@ -3,6 +3,7 @@
 mod clusters;
 mod conforms;
 mod corners;
+mod crashes;
 mod demotions;
 mod faults;
 mod outages;

@@ -43,14 +43,14 @@ impl Trouble {
         }
     }
 
-    /// Whether the effect may have happened.
+    /// Whether the effect may have happened. Rights that are taken away may stop a script half-way.
     pub(super) fn may_have_happened(self) -> bool {
-        self == Trouble::Connection
+        matches!(self, Trouble::Connection | Trouble::NotPermitted)
     }
 
     /// Whether sending the same again may help, once something else has changed.
     pub(super) fn passes(self) -> bool {
-        !matches!(self, Trouble::Script | Trouble::NotPermitted)
+        self != Trouble::Script
     }
 
     /// Whether the connection is of no further use.

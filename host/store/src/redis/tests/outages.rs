@@ -155,8 +155,9 @@ async fn after_a_flush_the_old_runner_is_refused_and_makes_nothing() {
     let _: () = run(&server.url(), &["FLUSHALL"]).await;
     assert_eq!(beat(&*store, &job, &won).await.expect("an answer"), HeartbeatAnswer::Refused);
     assert_eq!(finish(&*store, &job, &won).await.expect("an answer"), Accepted::Refused);
-    let keys: u64 = run(&server.url(), &["DBSIZE"]).await;
-    assert_eq!(keys, 0, "a refusal makes nothing");
+    let keys: Vec<String> = run(&server.url(), &["KEYS", "*"]).await;
+    // The store may have been told who it is.
+    assert!(keys.iter().all(|key| key.ends_with(":about")), "a refusal makes nothing: {keys:?}");
     win(&*store, &job, now).await;
     let jobs = store.jobs().await.expect("jobs").answer;
     assert_eq!(jobs.iter().map(|view| view.key.clone()).collect::<Vec<_>>(), [job]);
@@ -176,6 +177,67 @@ async fn a_flushed_store_gets_its_identity_back() {
     until_answered(|| store.now()).await;
     let another = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
     assert_eq!(another.identity().await.expect("an identity"), identity);
+}
+
+/// A flush cuts no connection: a host that looks on tells the store who it is, before another starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_flushed_under_a_host_is_told_who_it_is() {
+    let Some(server) = own_server(&[]).await else { return };
+    let namespace = namespace();
+    let store = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
+    let _: () = run(&server.url(), &["FLUSHALL"]).await;
+    timeout(PATIENCE, async {
+        while run::<u64>(&server.url(), &["DBSIZE"]).await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("it is told");
+    let another = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
+    assert_eq!(another.identity().await.expect("an identity"), store.identity().await.expect("an identity"));
+}
+
+/// What becomes of a store under a host that has a connection all along is noticed, and goes by when it is put right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_becomes_another_or_newer_is_left_until_it_is_put_right() {
+    let Some(server) = own_server(&[]).await else { return };
+    let namespace = namespace();
+    let store = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
+    let about = store.server.keys.all() + "about";
+    for (field, other, message) in [("id", "somebody-else", "restart this host"), ("layout", "99", "newer Leasehold")] {
+        let before: String = run(&server.url(), &["HGET", &about, field]).await;
+        let _: () = run(&server.url(), &["HSET", &about, field, other]).await;
+        let error = timeout(PATIENCE, async {
+            loop {
+                match store.now().await {
+                    Ok(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                    Err(error) => return error,
+                }
+            }
+        });
+        let error = error.await.expect("it is noticed");
+        assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
+        assert!(told(&error).contains(message), "{}", told(&error));
+        let _: () = run(&server.url(), &["HSET", &about, field, &before]).await;
+        until_answered(|| store.now()).await;
+    }
+}
+
+/// Rights that are taken away and given back lose no end: a run that has ended does not start again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_that_are_taken_away_and_given_back_lose_no_end() {
+    let Some(server) = own_server(&[]).await else { return };
+    let everything = ["ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all"];
+    let _: () = run(&server.url(), &everything).await;
+    let store = store(&server.url().replace("redis://", "redis://app:pw@")).await;
+    let now = store.now().await.expect("the time");
+    let won = win(&*store, &job("a"), now).await;
+    let _: () = run(&server.url(), &["ACL", "SETUSER", "app", "-@all"]).await;
+    let error = finish(&*store, &job("a"), &won).await.expect_err("it may not");
+    assert!(matches!(error, StoreError::NotSent { .. } | StoreError::Unknown { .. }), "{}", told(&error));
+    let _: () = run(&server.url(), &everything).await;
+    let accepted = until_answered(async || finish(&*store, &job("a"), &won).await).await;
+    assert_eq!(accepted, Accepted::Done);
 }
 
 /// Something that takes connections and never answers.
