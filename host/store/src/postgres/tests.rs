@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod locks;
 mod outages;
+mod people;
 mod poolers;
 mod schemas;
 mod starts;
