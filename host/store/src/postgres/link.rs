@@ -9,15 +9,25 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::address::Address;
 use super::call::{self, Function, Row};
 use super::connect;
-use super::error::{Fault, PostgresError};
+use super::error::{ConnectError, Fault, PostgresError, Shared};
 
 /// A connection that was idle for so long is asked whether it is still there before it is trusted with a call: then a
 /// call is known not to have been sent, instead of perhaps.
 pub(super) const TRUSTED: Duration = Duration::from_millis(500);
 
-/// A connection is made anew after so long: its plans were made for the tables as they were, and its name may lead to
-/// another server by now.
+/// How long a connection that is asked may take to answer. A new one is made then, while there is still time for the
+/// call.
+const PING_LIMIT: Duration = Duration::from_millis(500);
+
+/// A connection is made anew after so long, and a part of [`SPREAD`]: its plans were made for the tables as they were,
+/// and its name may lead to another server by now.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
+
+/// So that not all connections of all hosts are made anew at once, as they were made at once when the server came back.
+const SPREAD: Duration = Duration::from_secs(5 * 60);
+
+/// How long the successor of a connection that still works may take, and after how long it is tried again.
+const SUCCESSION: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -36,8 +46,9 @@ pub(super) struct Link {
     address: Address,
     namespace: String,
     db: Option<PgConnection>,
-    opened: Instant,
     used: Instant,
+    /// When the connection is to be made anew.
+    pub(super) renew_at: Instant,
     failures: u32,
     not_before: Instant,
 }
@@ -46,7 +57,7 @@ impl Link {
     /// Connects with the first call.
     pub(super) fn new(address: Address, namespace: String) -> Link {
         let now = now();
-        Link { address, namespace, db: None, opened: now, used: now, failures: 0, not_before: now }
+        Link { address, namespace, db: None, used: now, renew_at: now, failures: 0, not_before: now }
     }
 
     pub(super) fn server(&self) -> &str {
@@ -62,8 +73,16 @@ impl Link {
         patience: Duration,
         deadline: Instant,
     ) -> Result<Vec<Row>, Fault> {
+        if deadline <= now() {
+            return Err(Fault::NotSent(self.late()));
+        }
         let mut db = self.connected(deadline).await?;
         let left = deadline.saturating_duration_since(now()).saturating_sub(MARGIN);
+        if left.is_zero() {
+            // It would be sent all the same, and then nobody would know.
+            self.db = Some(db);
+            return Err(Fault::NotSent(self.late()));
+        }
         // A row that somebody holds and somebody else waits for is waited for twice: for one's turn, and for the row.
         let document = call::document(&self.namespace, patience.min(left / 2), ask);
         let sent = call::send(&mut db, self.address.transport, function, &document);
@@ -86,20 +105,24 @@ impl Link {
         }
     }
 
+    /// Connects now rather than with the first call.
+    pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
+        self.db = Some(connect::open(&self.address).await?);
+        self.begins();
+        Ok(())
+    }
+
     /// The connection: the one there is, if it still answers, or a new one.
     async fn connected(&mut self, deadline: Instant) -> Result<PgConnection, Fault> {
-        if now().saturating_duration_since(self.opened) > LIFETIME {
-            // Nothing is under way on it.
-            self.db = None;
-        }
+        self.succeed(deadline).await;
         if let Some(mut db) = self.db.take() {
             if now().saturating_duration_since(self.used) < TRUSTED {
                 return Ok(db);
             }
-            match timeout_at(deadline, db.ping()).await {
+            match timeout_at(deadline.min(now() + PING_LIMIT), db.ping()).await {
                 Ok(Ok(())) => return Ok(db),
                 Ok(Err(error)) => tracing::info!(server = self.address.shown, %error, "a connection was lost"),
-                Err(_) => return Err(Fault::NotSent(self.late())),
+                Err(_) => tracing::info!(server = self.address.shown, "a connection has fallen silent"),
             }
         }
         if timeout_at(deadline, sleep_until(self.not_before)).await.is_err() {
@@ -109,8 +132,7 @@ impl Link {
             Ok(opened) => opened,
             Err(_) => return Err(Fault::NotSent(self.late())),
         };
-        self.opened = now();
-        opened.inspect(|_| self.failures = 0).map_err(|source| {
+        opened.inspect(|_| self.begins()).map_err(|source| {
             let (first, most) = BACKOFF;
             self.not_before = now() + first.saturating_mul(1 << self.failures.min(10)).min(most);
             self.failures += 1;
@@ -118,7 +140,41 @@ impl Link {
         })
     }
 
-    fn late(&self) -> super::error::Shared {
+    /// A connection that has served its time gets a successor. As long as none can be made it serves on.
+    async fn succeed(&mut self, deadline: Instant) {
+        if self.db.is_none() || now() < self.renew_at {
+            return;
+        }
+        let (limit, pause) = SUCCESSION;
+        match timeout_at(deadline.min(now() + limit), connect::open(&self.address)).await {
+            Ok(Ok(db)) => {
+                // Nothing is under way on the old one.
+                self.db = Some(db);
+                self.begins();
+            }
+            failed => {
+                self.renew_at = now() + pause;
+                tracing::info!(server = self.address.shown, ?failed, "a connection serves on: it has no successor yet");
+            }
+        }
+    }
+
+    /// There is a new connection.
+    fn begins(&mut self) {
+        self.used = now();
+        self.renew_at = self.used + LIFETIME + spread();
+        self.failures = 0;
+    }
+
+    fn late(&self) -> Shared {
         PostgresError::Late { server: self.address.shown.clone() }.into()
     }
+}
+
+/// Some part of [`SPREAD`].
+fn spread() -> Duration {
+    let mut part = [0];
+    // Without random bits connections are only made anew at the same time.
+    let _ = getrandom::fill(&mut part);
+    SPREAD * u32::from(part[0]) / 256
 }
