@@ -248,6 +248,17 @@ pub enum PostgresError {
         #[source]
         source: sqlx::Error,
     },
+    /// The tables were emptied, and another host has made up who the store is.
+    #[error(
+        "namespace {namespace:?} of {server} was emptied and made anew by another host, so the attempts of one run would \
+         not share their idempotency keys; restart this host"
+    )]
+    Another {
+        /// The server, without the password.
+        server: String,
+        /// The namespace.
+        namespace: String,
+    },
     /// An answer or a record that cannot be understood.
     #[error("what {server} keeps or answers cannot be read: {reason}")]
     Unreadable {

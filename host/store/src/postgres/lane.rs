@@ -9,10 +9,9 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::address::Address;
 use super::call::{BATCH, Function, Row, join};
 use super::error::{Fault, PostgresError, Shared};
-use super::link::{Link, MARGIN, now};
+use super::link::{Link, MARGIN, Place, now};
 use crate::error::StoreError;
 use crate::view::CALL_LIMIT;
 
@@ -59,14 +58,13 @@ enum Ask {
 
 impl Lane {
     /// Starts so many tasks.
-    pub(super) fn start(address: &Address, namespace: &str, connections: usize) -> Lane {
+    pub(super) fn start(place: &Arc<Place>, connections: usize) -> Lane {
         let (queue, requests) = mpsc::channel(QUEUE);
         let queued = Arc::new(Mutex::new(Queued { requests, next: None }));
         for _ in 0..connections {
-            let link = Link::new(address.clone(), namespace.to_owned());
-            tokio::spawn(serve(link, queued.clone()));
+            tokio::spawn(serve(Link::new(place.clone()), queued.clone()));
         }
-        Lane { queue, server: address.shown.as_str().into() }
+        Lane { queue, server: place.address.shown.as_str().into() }
     }
 
     /// Carries out one request about a job. Answers its row.

@@ -1,5 +1,6 @@
 //! A connection that comes back by itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Connection;
@@ -8,8 +9,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::address::Address;
 use super::call::{self, Function, Row};
-use super::connect;
-use super::error::{Fault, PostgresError};
+use super::error::{Fault, PostgresError, Shared};
+use super::{answer, ask, connect};
+use crate::view::{CALL_LIMIT, Identity};
 
 /// A connection that was idle for so long is asked whether it is still there before it is trusted with a call: then a
 /// call is known not to have been sent, instead of perhaps.
@@ -18,6 +20,9 @@ pub(super) const TRUSTED: Duration = Duration::from_millis(500);
 /// A connection is made anew after so long: its plans were made for the tables as they were, and its name may lead to
 /// another server by now.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
+
+/// How long a connection is used before it is asked again who the store is.
+pub(super) const LOOK: Duration = Duration::from_secs(5);
 
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -31,12 +36,21 @@ pub(super) fn now() -> Instant {
     Instant::now()
 }
 
+/// The store that connections lead to.
+pub(super) struct Place {
+    pub(super) address: Address,
+    pub(super) namespace: String,
+    /// Who the store is; none until that is known.
+    pub(super) identity: Option<Identity>,
+}
+
 /// A connection, or the next attempt at one.
 pub(super) struct Link {
-    address: Address,
-    namespace: String,
+    place: Arc<Place>,
     db: Option<PgConnection>,
     opened: Instant,
+    /// When this connection was asked last who the store is; none: not yet.
+    looked: Option<Instant>,
     used: Instant,
     failures: u32,
     not_before: Instant,
@@ -44,13 +58,13 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects with the first call.
-    pub(super) fn new(address: Address, namespace: String) -> Link {
+    pub(super) fn new(place: Arc<Place>) -> Link {
         let now = now();
-        Link { address, namespace, db: None, opened: now, used: now, failures: 0, not_before: now }
+        Link { place, db: None, opened: now, looked: None, used: now, failures: 0, not_before: now }
     }
 
     pub(super) fn server(&self) -> &str {
-        &self.address.shown
+        &self.place.address.shown
     }
 
     /// Calls a function. `patience` is how long it may wait for a lock, at most: never so long that the caller gives up
@@ -62,11 +76,12 @@ impl Link {
         patience: Duration,
         deadline: Instant,
     ) -> Result<Vec<Row>, Fault> {
-        let mut db = self.connected(deadline).await?;
+        let db = self.connected(deadline).await?;
+        let mut db = self.recognized(db, deadline).await?;
         let left = deadline.saturating_duration_since(now()).saturating_sub(MARGIN);
         // A row that somebody holds and somebody else waits for is waited for twice: for one's turn, and for the row.
-        let document = call::document(&self.namespace, patience.min(left / 2), ask);
-        let sent = call::send(&mut db, self.address.transport, function, &document);
+        let document = call::document(&self.place.namespace, patience.min(left / 2), ask);
+        let sent = call::send(&mut db, self.place.address.transport, function, &document);
         let answer = timeout_at(deadline, sent).await;
         self.used = now();
         match answer {
@@ -75,14 +90,14 @@ impl Link {
                 Ok(rows)
             }
             Ok(Err(error)) => {
-                let fault = Fault::of_call(&self.address.shown, error);
+                let fault = Fault::of_call(self.server(), error);
                 if fault.leaves_the_connection() {
                     self.db = Some(db);
                 }
                 Err(fault)
             }
             // The answer may still come: the connection is given up with it.
-            Err(_) => Err(Fault::Unknown(PostgresError::Late { server: self.address.shown.clone() }.into())),
+            Err(_) => Err(Fault::Unknown(PostgresError::Late { server: self.server().to_owned() }.into())),
         }
     }
 
@@ -98,27 +113,68 @@ impl Link {
             }
             match timeout_at(deadline, db.ping()).await {
                 Ok(Ok(())) => return Ok(db),
-                Ok(Err(error)) => tracing::info!(server = self.address.shown, %error, "a connection was lost"),
+                Ok(Err(error)) => tracing::info!(server = self.server(), %error, "a connection was lost"),
                 Err(_) => return Err(Fault::NotSent(self.late())),
             }
         }
         if timeout_at(deadline, sleep_until(self.not_before)).await.is_err() {
             return Err(Fault::NotSent(self.late()));
         }
-        let opened = match timeout_at(deadline, connect::open(&self.address)).await {
+        let opened = match timeout_at(deadline, connect::open(&self.place.address)).await {
             Ok(opened) => opened,
             Err(_) => return Err(Fault::NotSent(self.late())),
         };
         self.opened = now();
+        self.looked = None;
         opened.inspect(|_| self.failures = 0).map_err(|source| {
             let (first, most) = BACKOFF;
             self.not_before = now() + first.saturating_mul(1 << self.failures.min(10)).min(most);
             self.failures += 1;
-            Fault::NotSent(PostgresError::NotConnected { server: self.address.shown.clone(), source }.into())
+            Fault::NotSent(PostgresError::NotConnected { server: self.server().to_owned(), source }.into())
         })
     }
 
-    fn late(&self) -> super::error::Shared {
-        PostgresError::Late { server: self.address.shown.clone() }.into()
+    /// The connection, once it is known to lead to the store that this process began with. A store that was emptied is
+    /// told again who it is, before a host that starts now makes up something else.
+    async fn recognized(&mut self, mut db: PgConnection, deadline: Instant) -> Result<PgConnection, Fault> {
+        let Some(identity) = &self.place.identity else { return Ok(db) };
+        if self.looked.is_some_and(|looked| now().saturating_duration_since(looked) < LOOK) {
+            return Ok(db);
+        }
+        let document = call::document(&self.place.namespace, CALL_LIMIT, &ask::identity(identity));
+        let asked = call::send(&mut db, self.place.address.transport, &call::IDENTITY, &document);
+        let fault = match timeout_at(deadline, asked).await {
+            Ok(Ok(rows)) => match answer::identity(&rows) {
+                Ok(found) if found == *identity => {
+                    self.looked = Some(now());
+                    return Ok(db);
+                }
+                // An operator can put it right; what this process holds is not in that store.
+                Ok(_) => Fault::Hindered(self.another()),
+                Err(error) => {
+                    let (server, reason) = (self.server().to_owned(), error.to_string());
+                    Fault::Hindered(PostgresError::Unreadable { server, reason }.into())
+                }
+            },
+            Ok(Err(error)) => Fault::of_call(self.server(), error),
+            Err(_) => return Err(Fault::NotSent(self.late())),
+        };
+        if fault.leaves_the_connection() {
+            self.db = Some(db);
+        }
+        // Whatever became of the question: what was to be called was not.
+        Err(match fault {
+            Fault::Unknown(error) => Fault::NotSent(error),
+            fault => fault,
+        })
+    }
+
+    fn another(&self) -> Shared {
+        let (server, namespace) = (self.server().to_owned(), self.place.namespace.clone());
+        PostgresError::Another { server, namespace }.into()
+    }
+
+    fn late(&self) -> Shared {
+        PostgresError::Late { server: self.server().to_owned() }.into()
     }
 }

@@ -10,4 +10,5 @@ mod poolers;
 mod schemas;
 mod starts;
 mod storms;
+mod stragglers;
 mod support;
