@@ -9,12 +9,14 @@ mod claims;
 mod crashes;
 mod crowd;
 mod ends;
+mod expected;
 mod histories;
 mod holding;
 mod logs;
 mod model;
 mod people;
 mod reading;
+mod traces;
 mod writes;
 
 pub use bench::{Bench, SetClock, TestClock};
@@ -28,6 +30,7 @@ pub use logs::*;
 pub use model::*;
 pub use people::*;
 pub use reading::*;
+pub use traces::*;
 pub use writes::*;
 
 /// Makes one test of each case for the driver whose [`Bench`] the given async function makes. It may make none, where
@@ -82,6 +85,19 @@ macro_rules! conformance_tests {
             prune_forgets_runs_with_their_logs
             one_of_many_claimers_wins
             histories_of_many_clients_replay_in_the_order_of_revisions
+            a_clock_set_back_revives_nothing_that_a_win_found_expired
+            a_takeover_of_a_future_run_does_not_block_its_job_again
+            a_pruned_on_demand_run_does_not_run_twice_on_a_day
+            a_late_copy_of_a_claim_refused_for_overlap_wins_nothing
+            a_hand_over_uses_no_attempt_up
+            a_takeover_gives_up_what_is_older_in_its_revision
+            a_long_runs_finish_may_be_sent_again_although_no_history_is_kept
+            a_run_that_a_newer_one_has_outrun_is_not_taken_over
+            a_run_that_the_store_gave_up_was_not_finished
+            the_first_reason_of_a_cancel_stays
+            unblocking_goes_no_further_than_the_present
+            what_shrinks_is_written_beyond_the_quota
+            a_run_is_kept_until_a_claim_for_it_is_late
             the_driver_does_what_the_rules_say
         }
     };

@@ -5,6 +5,7 @@
 //! `conformance` (feature of the same name), holds every driver to that.
 
 mod address;
+mod aside;
 pub mod bench;
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]

@@ -40,7 +40,9 @@ use self::address::{Address, Transport};
 use self::answer::Read;
 use self::call::{Function, Row};
 use self::lane::Lane;
+use self::link::Place;
 use self::notify::Hints;
+use crate::aside::Aside;
 use crate::error::StoreError;
 use crate::store::LeaseStore;
 use crate::view::{
@@ -73,6 +75,8 @@ pub struct PostgresStore {
     rest: Lane,
     wakeups: Arc<Wakeups>,
     hints: Option<Hints>,
+    /// Where the connections for heartbeats live.
+    _aside: Aside,
 }
 
 impl PostgresStore {
@@ -80,7 +84,8 @@ impl PostgresStore {
     /// works in `namespace`. Behind a pooler that shares connections between transactions the URL carries
     /// `?pooler=transaction`: then no call needs anything of its session, and wake-ups stay within this process.
     ///
-    /// The tasks that serve the connections live as long as the runtime this is called in.
+    /// The tasks that serve the connections live as long as the runtime this is called in. Those for heartbeats have a
+    /// thread of their own.
     ///
     /// # Errors
     ///
@@ -90,20 +95,23 @@ impl PostgresStore {
         let address = Address::parse(url)?;
         check_namespace(namespace)?;
         connect::prepare(&address).await?;
-        let rest = Lane::start(&address, namespace, REST);
-        let identity = settle_identity(&address, &rest).await?;
+        let namespace = namespace.to_owned();
+        let identity = settle_identity(&address, &namespace).await?;
+        let place = Arc::new(Place { address, namespace, identity: Some(identity.clone()) });
+        let aside = Aside::start().map_err(ConnectError::Thread)?;
         let wakeups = Arc::new(Wakeups::default());
-        let hints = match address.transport {
-            Transport::Prepared => Some(Hints::start(&address, namespace, wakeups.clone()).await?),
+        let hints = match place.address.transport {
+            Transport::Prepared => Some(Hints::start(&place, wakeups.clone()).await?),
             // LISTEN would stay with a connection that another client gets next.
             Transport::Simple => None,
         };
         Ok(PostgresStore {
             identity,
             // A lease that is to be renewed waits for no connection.
-            beats: Lane::connect(&address, namespace, BEATS).await?,
-            hot: Lane::start(&address, namespace, HOT),
-            rest,
+            beats: Lane::connect(&place, BEATS, aside.runtime()).await?,
+            hot: Lane::start(&place, HOT),
+            rest: Lane::start(&place, REST),
+            _aside: aside,
             wakeups,
             hints,
         })
@@ -320,11 +328,12 @@ fn check_namespace(namespace: &str) -> Result<(), ConnectError> {
 }
 
 /// Who this store is, made up when it is used for the first time.
-async fn settle_identity(address: &Address, lane: &Lane) -> Result<Identity, ConnectError> {
+async fn settle_identity(address: &Address, namespace: &str) -> Result<Identity, ConnectError> {
     let doing = "reading the store's identity";
     let new = Identity::random().map_err(ConnectError::Random)?;
     let failed = |source| ConnectError::Identity { server: address.shown.clone(), source };
+    let place = Place { address: address.clone(), namespace: namespace.to_owned(), identity: None };
+    let lane = Lane::start(&Arc::new(place), 1);
     let rows = lane.call(doing, &call::IDENTITY, ask::identity(&new)).await.map_err(failed)?;
-    let read = answer::only(&rows).and_then(|row| answer::identity(answer::text("an identity", row)?));
-    read.map_err(|error| failed(lane.unreadable(doing, error)))
+    answer::identity(&rows).map_err(|error| failed(lane.unreadable(doing, error)))
 }

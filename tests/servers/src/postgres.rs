@@ -139,6 +139,22 @@ impl Postgres {
         self.wait_ready().await
     }
 
+    /// Starts it again as a standby, which only reads, until `SELECT pg_promote()` makes it a primary.
+    ///
+    /// # Errors
+    ///
+    /// As [`Postgres::restart`], and where the file that makes it one cannot be written.
+    pub async fn restart_as_standby(&mut self) -> Result<(), ServerError> {
+        if self.process.is_running() {
+            self.stop().await?;
+        }
+        let signal = self.data.join("standby.signal");
+        fs::write(&signal, "").map_err(ServerError::file("write", &signal))?;
+        Account::other_than_root(SERVER)?.map_or(Ok(()), |account| account.own(&signal))?;
+        self.process.start_again()?;
+        self.wait_ready().await
+    }
+
     /// The end of its log, for a failure's message.
     pub fn log_tail(&self) -> String {
         self.process.log_tail()

@@ -1,23 +1,19 @@
 //! Random operations, with ids that collide and times at and beside every boundary: a driver against the rules.
 
-use std::collections::BTreeMap;
-
-use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
+use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::log::{LogLevel, LogLine};
 use leasehold_lease::op::{
-    Announce, Answer, Cancel, Claim, ClaimKind, Close, Finish, Heartbeat, Op, Release, Stamped, Trigger, Unblock,
-    WriteAnswer,
+    Announce, Cancel, Claim, ClaimKind, Close, Finish, Heartbeat, Op, Release, Trigger, Unblock,
 };
 use leasehold_lease::policy::{Overlap, Terms};
-use leasehold_lease::rules;
-use leasehold_lease::run::{DEMAND_ID_KEPT, Failure, Hold, Job, Outcome, Progress, Standing, Usage};
+use leasehold_lease::run::{DEMAND_ID_KEPT, Failure, Hold, Outcome, Progress, Usage};
 use leasehold_lease::time::{Millis, Slot};
-use leasehold_lease::write::{Around, Change, ENTRY, Quota, Write};
+use leasehold_lease::write::{Change, Quota, Write};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::bench::{Bench, TestClock, job, ms, on_demand, slot};
-use crate::view::{AnnounceAnswer, HistoryQuery};
+use super::expected::Expected;
 
 /// Sequences of operations, each on a job of its own.
 const SEQUENCES: u64 = 256;
@@ -25,7 +21,7 @@ const SEQUENCES: u64 = 256;
 /// Operations of each sequence.
 const STEPS: usize = 60;
 
-/// S12: after every step the driver's answer, revision and record are those of [`rules::apply`].
+/// S12: after every step the driver's answer, revision and record are those of [`leasehold_lease::rules::apply`].
 ///
 /// `LEASEHOLD_SEED` repeats the sequence of one seed.
 pub async fn the_driver_does_what_the_rules_say(bench: &Bench) {
@@ -51,139 +47,38 @@ pub async fn the_driver_does_what_the_rules_say(bench: &Bench) {
 async fn sequence(bench: &Bench, seed: u64) -> usize {
     // A tenant of its own, so that quotas and lists are its own too.
     let key = job(&format!("model-{seed}/job"));
-    let mut world = World {
-        rng: StdRng::seed_from_u64(seed),
-        model: Job::default(),
-        kv: BTreeMap::new(),
-        states: BTreeMap::new(),
-        start: bench.now().await,
-    };
+    let mut world = World { rng: StdRng::seed_from_u64(seed), expected: Expected::default(), start: bench.now().await };
     let mut unchanged = 0;
     for step in 0..STEPS {
         let at = world.instant(bench.now().await);
         bench.reach(at).await;
         let op = world.op(at);
-        let before = world.model.revision;
-        let expected = rules::apply(&mut world.model, at, &op);
-        world.carry_out(&op, &expected.answer);
-        unchanged += usize::from(world.model.revision == before);
+        let before = world.expected.job.revision;
         let told = format!("step {step} at {}, {op:?}; repeat with LEASEHOLD_SEED={seed}", at.0);
-        carry_out(bench, &key, &op, expected, &told).await;
-        same_unfinished(bench, &key, &world.model, &told).await;
+        world.expected.step(bench, &key, at, &op, &told).await;
+        unchanged += usize::from(world.expected.job.revision == before);
+        world.expected.same_unfinished(bench, &key, &told).await;
         // What is finished changes no more, so it is not read again at every step.
         if step % 10 == 9 {
-            same_history(bench, &key, &world.model, &told).await;
-            same_beside(bench, &key, &world, &told).await;
+            world.expected.same_history(bench, &key, &told).await;
+            world.expected.same_beside(bench, &key, &told).await;
         }
         if step == STEPS - 1 {
-            same_job(bench, &key, &world.model, &told).await;
+            world.expected.same_job(bench, &key, &told).await;
         }
     }
     unchanged
 }
 
-/// Sends the operation to the driver and compares the answer.
-async fn carry_out(bench: &Bench, key: &JobKey, op: &Op, expected: Stamped<Answer>, told: &str) {
-    let store = &bench.store;
-    let failed = |error: crate::StoreError| -> ! { panic!("{told}: {error:?}") };
-    let answer = match op {
-        Op::Claim(op) => store.claim(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Claim),
-        Op::Heartbeat(op) => {
-            let beats = store.heartbeats(&[(key.clone(), op.clone())]).await.unwrap_or_else(|e| failed(e));
-            beats.into_iter().next().expect("one").unwrap_or_else(|e| failed(e)).map(Answer::Heartbeat)
-        }
-        Op::Finish(op) => store.finish(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Accepted),
-        Op::Release(op) => store.release(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Accepted),
-        Op::Write { write, .. } => {
-            // Whether it was carried out now or before is seen in what is kept.
-            let Answer::Write(WriteAnswer { carry_out, .. }) = expected.answer else { unreachable!("it is a write") };
-            let written = store.write(key, write).await.unwrap_or_else(|e| failed(e));
-            written.map(|written| Answer::Write(WriteAnswer { written, carry_out }))
-        }
-        Op::Cancel(op) => store.cancel(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Cancel),
-        Op::Close(op) => store.close(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Close),
-        Op::Unblock(op) => store.unblock(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Unblock),
-        Op::Hold(op) => store.hold(key, op.as_ref()).await.unwrap_or_else(|e| failed(e)).map(|()| Answer::Hold),
-        Op::Announce(op) => {
-            let told = store.announce(&[(key.clone(), op.clone())]).await.unwrap_or_else(|e| failed(e));
-            let offer = told.into_iter().next().expect("one").unwrap_or_else(|e| failed(e));
-            offer.map(|AnnounceAnswer { since, newest_started, newest_skipped, hold }| Answer::Announced {
-                since,
-                newest_started,
-                newest_skipped,
-                hold,
-            })
-        }
-        Op::Trigger(op) => store.trigger(key, op).await.unwrap_or_else(|e| failed(e)).map(Answer::Trigger),
-        Op::Prune { history_size } => {
-            let count = store.prune(key, *history_size).await.unwrap_or_else(|e| failed(e));
-            let Answer::Pruned(runs) = &expected.answer else { unreachable!("the rules answer a prune as one") };
-            assert_eq!(count, Stamped { answer: runs.len(), now: expected.now, revision: expected.revision }, "{told}");
-            return;
-        }
-    };
-    assert_eq!(answer, expected, "{told}");
+fn line(message: &str) -> LogLine {
+    let (target, message, fields) = ("t".into(), message.into(), Vec::new());
+    LogLine { at: Millis(0), level: LogLevel::Info, target, message, fields }
 }
 
-/// Compares the job's unfinished runs with the model's.
-async fn same_unfinished(bench: &Bench, key: &JobKey, model: &Job, told: &str) {
-    let tenant = std::slice::from_ref(&key.tenant);
-    let runs = bench.store.unfinished(tenant, None, usize::MAX).await.expect("runs").answer;
-    let shown: Vec<_> = runs.into_iter().map(|each| (each.key.run, each.standing)).collect();
-    let open = model.runs.iter().filter(|(_, run)| !run.status.is_final());
-    let kept: Vec<_> = open.map(|(id, run)| (id.clone(), Some(Standing::from(run)))).collect();
-    assert_eq!(shown, kept, "{told}");
-}
-
-/// Compares all of the job's runs with the model's.
-async fn same_history(bench: &Bench, key: &JobKey, model: &Job, told: &str) {
-    let query = HistoryQuery { job: Some(key.clone()), limit: usize::MAX, ..HistoryQuery::default() };
-    let runs = bench.store.history(&query).await.expect("a history").answer;
-    let mut shown: Vec<_> = runs.into_iter().map(|view| (view.key.run, view.run)).collect();
-    shown.sort_by(|a, b| a.0.cmp(&b.0));
-    let kept: Vec<_> = model.runs.clone().into_iter().collect();
-    assert_eq!(shown, kept, "{told}");
-}
-
-/// Compares what the driver shows of the job itself with the model.
-async fn same_job(bench: &Bench, key: &JobKey, model: &Job, told: &str) {
-    let jobs = bench.store.jobs().await.expect("jobs").answer;
-    let Some(view) = jobs.into_iter().find(|view| view.key == *key) else {
-        return assert_eq!(model.revision, 0, "{told}");
-    };
-    assert_eq!(
-        (view.revision, view.newest_started, view.newest_skipped, view.since, view.last_offered),
-        (model.revision, model.newest_started, model.newest_skipped, model.since, model.last_offered),
-        "{told}"
-    );
-    assert_eq!((view.hold, view.stored), (model.hold.clone(), model.stored), "{told}");
-}
-
-/// Compares what lies beside the records: checkpoints, values, and how long the logs are.
-async fn same_beside(bench: &Bench, key: &JobKey, world: &World, told: &str) {
-    let keys = bench.store.kv_list(&key.tenant, "", None, 100).await.expect("keys");
-    assert_eq!(keys, world.kv.keys().cloned().collect::<Vec<_>>(), "{told}");
-    for (name, value) in &world.kv {
-        let shown = bench.store.kv_get(&key.tenant, name).await.expect("a value");
-        assert_eq!(shown.as_ref(), Some(value), "{told}");
-    }
-    for id in world.model.runs.keys() {
-        let run = RunKey { job: key.clone(), run: id.clone() };
-        let shown = bench.store.load_state(&run).await.expect("a checkpoint");
-        assert_eq!(shown, world.states.get(id).cloned(), "{id}: {told}");
-    }
-}
-
-fn line() -> LogLine {
-    LogLine { at: Millis(0), level: LogLevel::Info, target: "t".into(), message: "m".into(), fields: Vec::new() }
-}
-
-/// One sequence: its random numbers, the model, and where its slots lie.
+/// One sequence: its random numbers, what is expected, and where its slots lie.
 struct World {
     rng: StdRng,
-    model: Job,
-    kv: BTreeMap<String, Vec<u8>>,
-    states: BTreeMap<RunId, Vec<u8>>,
+    expected: Expected,
     start: Millis,
 }
 
@@ -198,13 +93,13 @@ impl World {
     /// When the next operation happens: mostly at an instant where an answer changes, or one millisecond beside it.
     fn instant(&mut self, now: Millis) -> Millis {
         let mut marks = vec![now, now, now + ms(1_000), now + ms(3_000)];
-        for (id, run) in &self.model.runs {
+        for (id, run) in &self.expected.job.runs {
             marks.extend([run.lease_end, run.lease_end + ms(1), run.due]);
             marks.extend(id.slot().into_iter().flat_map(|slot| [slot.0 + ms(70_000), slot.0 + ms(310_000)]));
-            marks.extend(run.ended_at.map(|at| at + self.model.largest_bound + ms(10_000)));
+            marks.extend(run.ended_at.map(|at| at + self.expected.job.largest_bound + ms(10_000)));
         }
-        marks.extend(self.model.since);
-        marks.extend(self.model.gone.values().map(|at| *at + DEMAND_ID_KEPT));
+        marks.extend(self.expected.job.since);
+        marks.extend(self.expected.job.gone.values().map(|at| *at + DEMAND_ID_KEPT));
         // Mostly forward; now and then the clock is set back.
         if self.rng.random_bool(0.85) {
             marks.retain(|mark| *mark >= now);
@@ -237,7 +132,7 @@ impl World {
 
     /// One of few runs: slots around the start and around now, and two on-demand ones.
     fn run(&mut self, now: Millis) -> RunId {
-        let known: Vec<RunId> = self.model.runs.keys().cloned().collect();
+        let known: Vec<RunId> = self.expected.job.runs.keys().cloned().collect();
         match self.rng.random_range(0..10) {
             0..5 if !known.is_empty() => self.pick(&known),
             0..7 => slot(Millis(now.0 - now.0 % 5_000 + self.rng.random_range(-1..=2) * 5_000)),
@@ -249,7 +144,7 @@ impl World {
 
     /// Often the current token of the run, else one of few.
     fn token(&mut self, run: &RunId) -> Token {
-        let current = self.model.runs.get(run).and_then(|run| run.current()).map(|attempt| attempt.token);
+        let current = self.expected.job.runs.get(run).and_then(|run| run.current()).map(|attempt| attempt.token);
         match current {
             Some(token) if self.rng.random_bool(0.6) => token,
             _ => Token([self.rng.random_range(0..12); 16]),
@@ -290,39 +185,20 @@ impl World {
     /// A write within a quota that is soon full.
     fn write(&mut self, run: RunId, token: Token) -> Op {
         let (key, value) = (self.pick(&["a", "b"]).to_owned(), vec![b'v'; self.pick(&[0, 10, 40, 90])]);
-        let expected = self.pick(&[None, self.kv.get(&key).cloned()]);
+        let expected = self.pick(&[None, self.expected.kv.get(&key).cloned()]);
         let change = match self.rng.random_range(0..5) {
             0 => Change::SaveState(value),
             1 => Change::KvSet { key, value },
             2 => Change::KvDelete { key },
             3 => Change::KvCompareAndSet { key, expected, value },
-            _ => Change::AppendLog(vec![line()]),
+            _ => {
+                let lines = self.rng.random_range(0..3);
+                Change::AppendLog((0..lines).map(|_| line(&self.rng.random_range(0..1_000).to_string())).collect())
+            }
         };
-        let around = self.around(&change);
+        let around = self.expected.around(&change);
         let quota = Quota { value: 80, stored: 500 };
         Op::Write { write: Write { run, token, number: self.rng.random_range(0..5), quota, change }, around }
-    }
-
-    fn around(&self, change: &Change) -> Around {
-        let kept: u64 = self.kv.iter().map(|(key, value)| (key.len() + value.len()) as u64 + ENTRY).sum();
-        let present = change.key().and_then(|key| self.kv.get(key)).cloned();
-        Around { stored: self.model.stored + kept, present }
-    }
-
-    /// Does to the model what lies outside the rules.
-    fn carry_out(&mut self, op: &Op, answer: &Answer) {
-        if let (Op::Write { write, .. }, Answer::Write(WriteAnswer { carry_out: true, .. })) = (op, answer) {
-            match &write.change {
-                Change::SaveState(data) => drop(self.states.insert(write.run.clone(), data.clone())),
-                Change::KvSet { key, value } | Change::KvCompareAndSet { key, value, .. } => {
-                    self.kv.insert(key.clone(), value.clone());
-                }
-                Change::KvDelete { key } => drop(self.kv.remove(key)),
-                Change::AppendLog(_) => {}
-            }
-        }
-        // S15.
-        self.states.retain(|id, _| self.model.runs.get(id).is_some_and(|run| !run.status.is_final()));
     }
 
     fn hold(&mut self, now: Millis) -> Op {

@@ -151,6 +151,9 @@ pub enum ConnectError {
     /// The operating system gave no random bits for the store's identity.
     #[error("no random bits for the identity of a new store")]
     Random(#[source] getrandom::Error),
+    /// The operating system gave no thread for the connections of heartbeats.
+    #[error("cannot start the thread for heartbeats")]
+    Thread(#[source] std::io::Error),
     /// The store was opened and its identity could not be read.
     #[error("the identity of the store at {server} cannot be read")]
     Identity {
@@ -247,6 +250,17 @@ pub enum PostgresError {
         /// What it said.
         #[source]
         source: sqlx::Error,
+    },
+    /// The tables were emptied, and another host has made up who the store is.
+    #[error(
+        "namespace {namespace:?} of {server} was emptied and made anew by another host, so the attempts of one run would \
+         not share their idempotency keys; restart this host"
+    )]
+    Another {
+        /// The server, without the password.
+        server: String,
+        /// The namespace.
+        namespace: String,
     },
     /// An answer or a record that cannot be understood.
     #[error("what {server} keeps or answers cannot be read: {reason}")]

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::address::Address;
 use super::call::{BATCH, Function, Row, join};
 use super::error::{ConnectError, Fault, PostgresError, Shared};
-use super::link::{Link, MARGIN, now};
+use super::link::{Link, MARGIN, Place, now};
 use crate::error::StoreError;
 use crate::view::CALL_LIMIT;
 
@@ -79,28 +79,33 @@ enum Ask {
 
 impl Lane {
     /// Starts so many tasks. Each connects with its first call.
-    pub(super) fn start(address: &Address, namespace: &str, connections: usize) -> Lane {
-        Lane::serve(address, (0..connections).map(|_| Link::new(address.clone(), namespace.to_owned())).collect())
+    pub(super) fn start(place: &Arc<Place>, connections: usize) -> Lane {
+        Lane::serve(place, (0..connections).map(|_| Link::new(place.clone())).collect(), &Handle::current())
     }
 
-    /// The same, once all are connected: no call has to wait for that.
-    pub(super) async fn connect(address: &Address, namespace: &str, connections: usize) -> Result<Lane, ConnectError> {
+    /// The same on another runtime, once all are connected: no call has to wait for that.
+    pub(super) async fn connect(
+        place: &Arc<Place>,
+        connections: usize,
+        runtime: &Handle,
+    ) -> Result<Lane, ConnectError> {
         let mut links = Vec::with_capacity(connections);
         for _ in 0..connections {
-            let mut link = Link::new(address.clone(), namespace.to_owned());
-            link.connect().await?;
-            links.push(link);
+            let mut link = Link::new(place.clone());
+            // A connection belongs to the runtime that it was made on.
+            let connected = runtime.spawn(async move { link.connect().await.map(|()| link) });
+            links.push(connected.await.map_err(|error| ConnectError::Thread(error.into()))??);
         }
-        Ok(Lane::serve(address, links))
+        Ok(Lane::serve(place, links, runtime))
     }
 
-    fn serve(address: &Address, links: Vec<Link>) -> Lane {
+    fn serve(place: &Place, links: Vec<Link>, runtime: &Handle) -> Lane {
         let (queue, requests) = mpsc::channel(QUEUE);
         let queued = Arc::new(Mutex::new(Queued { requests, next: None }));
         for link in links {
-            tokio::spawn(serve(link, queued.clone()));
+            runtime.spawn(serve(link, queued.clone()));
         }
-        Lane { queue, server: address.shown.as_str().into() }
+        Lane { queue, server: place.address.shown.as_str().into() }
     }
 
     /// Carries out one request about a job. Answers its row.

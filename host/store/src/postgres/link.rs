@@ -1,5 +1,6 @@
 //! A connection that comes back by itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::Connection;
@@ -8,8 +9,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::address::Address;
 use super::call::{self, Function, Row};
-use super::connect;
 use super::error::{ConnectError, Fault, PostgresError, Shared};
+use super::{answer, ask, connect};
+use crate::view::{CALL_LIMIT, Identity};
 
 /// A connection that was idle for so long is asked whether it is still there before it is trusted with a call: then a
 /// call is known not to have been sent, instead of perhaps.
@@ -29,6 +31,9 @@ const SPREAD: Duration = Duration::from_secs(5 * 60);
 /// How long the successor of a connection that still works may take, and after how long it is tried again.
 const SUCCESSION: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
+/// How long a connection is used before it is asked again who the store is.
+pub(super) const LOOK: Duration = Duration::from_secs(5);
+
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
@@ -41,11 +46,20 @@ pub(super) fn now() -> Instant {
     Instant::now()
 }
 
+/// The store that connections lead to.
+pub(super) struct Place {
+    pub(super) address: Address,
+    pub(super) namespace: String,
+    /// Who the store is; none until that is known.
+    pub(super) identity: Option<Identity>,
+}
+
 /// A connection, or the next attempt at one.
 pub(super) struct Link {
-    address: Address,
-    namespace: String,
+    place: Arc<Place>,
     db: Option<PgConnection>,
+    /// When this connection was asked last who the store is; none: not yet.
+    looked: Option<Instant>,
     used: Instant,
     /// When the connection is to be made anew.
     pub(super) renew_at: Instant,
@@ -55,13 +69,13 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects with the first call.
-    pub(super) fn new(address: Address, namespace: String) -> Link {
+    pub(super) fn new(place: Arc<Place>) -> Link {
         let now = now();
-        Link { address, namespace, db: None, used: now, renew_at: now, failures: 0, not_before: now }
+        Link { place, db: None, looked: None, used: now, renew_at: now, failures: 0, not_before: now }
     }
 
     pub(super) fn server(&self) -> &str {
-        &self.address.shown
+        &self.place.address.shown
     }
 
     /// Calls a function. `patience` is how long it may wait for a lock, at most: never so long that the caller gives up
@@ -76,7 +90,8 @@ impl Link {
         if deadline <= now() {
             return Err(Fault::NotSent(self.late()));
         }
-        let mut db = self.connected(deadline).await?;
+        let db = self.connected(deadline).await?;
+        let mut db = self.recognized(db, deadline).await?;
         let left = deadline.saturating_duration_since(now()).saturating_sub(MARGIN);
         if left.is_zero() {
             // It would be sent all the same, and then nobody would know.
@@ -84,8 +99,8 @@ impl Link {
             return Err(Fault::NotSent(self.late()));
         }
         // A row that somebody holds and somebody else waits for is waited for twice: for one's turn, and for the row.
-        let document = call::document(&self.namespace, patience.min(left / 2), ask);
-        let sent = call::send(&mut db, self.address.transport, function, &document);
+        let document = call::document(&self.place.namespace, patience.min(left / 2), ask);
+        let sent = call::send(&mut db, self.place.address.transport, function, &document);
         let answer = timeout_at(deadline, sent).await;
         self.used = now();
         match answer {
@@ -94,20 +109,20 @@ impl Link {
                 Ok(rows)
             }
             Ok(Err(error)) => {
-                let fault = Fault::of_call(&self.address.shown, error);
+                let fault = Fault::of_call(self.server(), error);
                 if fault.leaves_the_connection() {
                     self.db = Some(db);
                 }
                 Err(fault)
             }
             // The answer may still come: the connection is given up with it.
-            Err(_) => Err(Fault::Unknown(PostgresError::Late { server: self.address.shown.clone() }.into())),
+            Err(_) => Err(Fault::Unknown(PostgresError::Late { server: self.server().to_owned() }.into())),
         }
     }
 
     /// Connects now rather than with the first call.
     pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
-        self.db = Some(connect::open(&self.address).await?);
+        self.db = Some(connect::open(&self.place.address).await?);
         self.begins();
         Ok(())
     }
@@ -121,14 +136,14 @@ impl Link {
             }
             match timeout_at(deadline.min(now() + PING_LIMIT), db.ping()).await {
                 Ok(Ok(())) => return Ok(db),
-                Ok(Err(error)) => tracing::info!(server = self.address.shown, %error, "a connection was lost"),
-                Err(_) => tracing::info!(server = self.address.shown, "a connection has fallen silent"),
+                Ok(Err(error)) => tracing::info!(server = self.server(), %error, "a connection was lost"),
+                Err(_) => tracing::info!(server = self.server(), "a connection has fallen silent"),
             }
         }
         if timeout_at(deadline, sleep_until(self.not_before)).await.is_err() {
             return Err(Fault::NotSent(self.late()));
         }
-        let opened = match timeout_at(deadline, connect::open(&self.address)).await {
+        let opened = match timeout_at(deadline, connect::open(&self.place.address)).await {
             Ok(opened) => opened,
             Err(_) => return Err(Fault::NotSent(self.late())),
         };
@@ -136,7 +151,7 @@ impl Link {
             let (first, most) = BACKOFF;
             self.not_before = now() + first.saturating_mul(1 << self.failures.min(10)).min(most);
             self.failures += 1;
-            Fault::NotSent(PostgresError::NotConnected { server: self.address.shown.clone(), source }.into())
+            Fault::NotSent(PostgresError::NotConnected { server: self.server().to_owned(), source }.into())
         })
     }
 
@@ -146,7 +161,7 @@ impl Link {
             return;
         }
         let (limit, pause) = SUCCESSION;
-        match timeout_at(deadline.min(now() + limit), connect::open(&self.address)).await {
+        match timeout_at(deadline.min(now() + limit), connect::open(&self.place.address)).await {
             Ok(Ok(db)) => {
                 // Nothing is under way on the old one.
                 self.db = Some(db);
@@ -154,7 +169,7 @@ impl Link {
             }
             failed => {
                 self.renew_at = now() + pause;
-                tracing::info!(server = self.address.shown, ?failed, "a connection serves on: it has no successor yet");
+                tracing::info!(server = self.server(), ?failed, "a connection serves on: it has no successor yet");
             }
         }
     }
@@ -162,12 +177,53 @@ impl Link {
     /// There is a new connection.
     fn begins(&mut self) {
         self.used = now();
+        self.looked = None;
         self.renew_at = self.used + LIFETIME + spread();
         self.failures = 0;
     }
 
+    /// The connection, once it is known to lead to the store that this process began with. A store that was emptied is
+    /// told again who it is, before a host that starts now makes up something else.
+    async fn recognized(&mut self, mut db: PgConnection, deadline: Instant) -> Result<PgConnection, Fault> {
+        let Some(identity) = &self.place.identity else { return Ok(db) };
+        if self.looked.is_some_and(|looked| now().saturating_duration_since(looked) < LOOK) {
+            return Ok(db);
+        }
+        let document = call::document(&self.place.namespace, CALL_LIMIT, &ask::identity(identity));
+        let asked = call::send(&mut db, self.place.address.transport, &call::IDENTITY, &document);
+        let fault = match timeout_at(deadline, asked).await {
+            Ok(Ok(rows)) => match answer::identity(&rows) {
+                Ok(found) if found == *identity => {
+                    self.looked = Some(now());
+                    return Ok(db);
+                }
+                // An operator can put it right; what this process holds is not in that store.
+                Ok(_) => Fault::Hindered(self.another()),
+                Err(error) => {
+                    let (server, reason) = (self.server().to_owned(), error.to_string());
+                    Fault::Hindered(PostgresError::Unreadable { server, reason }.into())
+                }
+            },
+            Ok(Err(error)) => Fault::of_call(self.server(), error),
+            Err(_) => return Err(Fault::NotSent(self.late())),
+        };
+        if fault.leaves_the_connection() {
+            self.db = Some(db);
+        }
+        // Whatever became of the question: what was to be called was not.
+        Err(match fault {
+            Fault::Unknown(error) => Fault::NotSent(error),
+            fault => fault,
+        })
+    }
+
+    fn another(&self) -> Shared {
+        let (server, namespace) = (self.server().to_owned(), self.place.namespace.clone());
+        PostgresError::Another { server, namespace }.into()
+    }
+
     fn late(&self) -> Shared {
-        PostgresError::Late { server: self.address.shown.clone() }.into()
+        PostgresError::Late { server: self.server().to_owned() }.into()
     }
 }
 

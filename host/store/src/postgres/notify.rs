@@ -17,7 +17,7 @@ use super::call::WAKE;
 use super::connect::CONNECT_LIMIT;
 use super::error::ConnectError;
 use super::lane::deadline;
-use super::link::Link;
+use super::link::{Link, Place};
 use crate::view::CALL_LIMIT;
 use crate::wakeups::Wakeups;
 use crate::wire::{from_json, to_json};
@@ -42,15 +42,11 @@ pub(super) struct Hints {
 
 impl Hints {
     /// Begins to listen, and answers once it does.
-    pub(super) async fn start(
-        address: &Address,
-        namespace: &str,
-        wakeups: Arc<Wakeups>,
-    ) -> Result<Hints, ConnectError> {
-        let listener = listen(address).await?;
-        let listening = tokio::spawn(hear(listener, address.clone(), namespace.to_owned(), wakeups));
+    pub(super) async fn start(place: &Arc<Place>, wakeups: Arc<Wakeups>) -> Result<Hints, ConnectError> {
+        let listener = listen(&place.address).await?;
+        let listening = tokio::spawn(hear(listener, place.clone(), wakeups));
         let (queue, hints) = mpsc::channel(QUEUE);
-        tokio::spawn(send(hints, Link::new(address.clone(), namespace.to_owned())));
+        tokio::spawn(send(hints, Link::new(place.clone())));
         Ok(Hints { queue, listening })
     }
 
@@ -108,19 +104,20 @@ async fn listen(address: &Address) -> Result<PgListener, ConnectError> {
 }
 
 /// Listens for ever, again and again where the connection is lost.
-async fn hear(first: PgListener, address: Address, namespace: String, wakeups: Arc<Wakeups>) {
+async fn hear(first: PgListener, place: Arc<Place>, wakeups: Arc<Wakeups>) {
+    let server = &place.address.shown;
     let mut listener = Some(first);
     loop {
         if let Some(listener) = listener.take() {
-            hear_until_lost(listener, &namespace, &wakeups).await;
-            tracing::info!(server = address.shown, "the connection that hears of releases was lost");
+            hear_until_lost(listener, &place.namespace, &wakeups).await;
+            tracing::info!(server, "the connection that hears of releases was lost");
         }
         sleep(PAUSE).await;
-        match listen(&address).await {
+        match listen(&place.address).await {
             Ok(again) => listener = Some(again),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::debug!(server = address.shown, error, "releases are not heard of yet");
+                tracing::debug!(server, error, "releases are not heard of yet");
             }
         }
     }

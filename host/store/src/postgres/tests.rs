@@ -13,4 +13,5 @@ mod prunes;
 mod schemas;
 mod starts;
 mod storms;
+mod stragglers;
 mod support;

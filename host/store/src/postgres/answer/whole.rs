@@ -173,13 +173,13 @@ pub(in crate::postgres) fn host(said: &str) -> Read<HostRecord> {
 }
 
 /// Who a store is.
-pub(in crate::postgres) fn identity(said: &str) -> Read<Identity> {
+pub(in crate::postgres) fn identity(rows: &[Row]) -> Read<Identity> {
     #[derive(Deserialize)]
     struct Said {
         id: String,
         secret: String,
     }
-    let said: Said = from_json("an identity", said)?;
+    let said: Said = from_json("an identity", text("an identity", only(rows)?)?)?;
     let secret = bytes("a secret", &said.secret)?;
     let secret = secret.try_into().map_err(|_| WireError::new("a secret", "it has not 32 bytes"))?;
     Ok(Identity { id: said.id, secret })

@@ -1,5 +1,6 @@
 //! Calls that travel together, and connections that come and go.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_lease::op::{Announce, ClaimAnswer};
@@ -17,7 +18,7 @@ use crate::postgres::address::Address;
 use crate::postgres::call::TELL_TIME;
 use crate::postgres::error::Fault;
 use crate::postgres::lane::deadline;
-use crate::postgres::link::{Link, TRUSTED, now};
+use crate::postgres::link::{Link, Place, TRUSTED, now};
 use crate::postgres::{HOT, ask};
 use crate::store::LeaseStore;
 use crate::view::CALL_LIMIT;
@@ -186,5 +187,6 @@ fn signal(signal: &str, process: i32) {
 }
 
 fn link(url: &str) -> Link {
-    Link::new(Address::parse(url).expect("a URL"), "leasehold".to_owned())
+    let (address, namespace) = (Address::parse(url).expect("a URL"), "leasehold".to_owned());
+    Link::new(Arc::new(Place { address, namespace, identity: None }))
 }

@@ -2,21 +2,19 @@
 
 use std::time::Duration;
 
-use leasehold_lease::op::{ClaimAnswer, HeartbeatAnswer};
+use leasehold_lease::op::{Accepted, ClaimAnswer, HeartbeatAnswer};
+use leasehold_lease::run::Status;
 use leasehold_test_servers::Proxy;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
 use super::support::{
-    ENDS, Load, PATIENCE, all_recorded, beat, claim, job, own_server, slot, status, store, told, until_answered, win,
+    Database, END_SESSIONS, ENDS, Load, PATIENCE, all_recorded, beat, claim, finish, job, own_server, run, slot,
+    status, store, told, until, until_answered, win,
 };
 use crate::error::StoreError;
 use crate::store::LeaseStore;
-
-/// Ends every session but the one that asks.
-const END_SESSIONS: &str =
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL";
 
 /// A server that is killed and started again has all that it acknowledged, and the store goes on by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -202,4 +200,100 @@ async fn wake_ups_are_heard_again_after_a_loss() {
         assert_eq!(timeout(PATIENCE, heard).await.expect("it is heard"), nightly);
         administrator.execute(END_SESSIONS).await.expect("sessions are ended");
     }
+}
+
+/// Rights that an operator takes away are his to give back: what was refused meanwhile is still worth doing, and a finish
+/// that was thrown away would let the run start again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_that_are_taken_away_and_given_back_lose_no_end() {
+    let Some(server) = own_server(&[]).await else { return };
+    let admin = server.url();
+    // The administrator prepares the tables; the host's user may use them and owns nothing.
+    drop(store(&admin).await);
+    run(
+        &admin,
+        "CREATE USER host PASSWORD 'leasehold-test'; GRANT USAGE ON SCHEMA leasehold TO host; \
+         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA leasehold TO host; \
+         GRANT ALL ON ALL TABLES IN SCHEMA leasehold TO host; GRANT ALL ON ALL SEQUENCES IN SCHEMA leasehold TO host",
+    )
+    .await;
+    let store = store(&admin.replacen("postgres:leasehold-test@", "host:leasehold-test@", 1)).await;
+    let held = win(&*store, &job("held"), store.now().await.expect("the time")).await;
+    for (take, give) in [
+        ("REVOKE USAGE ON SCHEMA leasehold FROM host", "GRANT USAGE ON SCHEMA leasehold TO host"),
+        ("REVOKE ALL ON leasehold.runs FROM host", "GRANT ALL ON leasehold.runs TO host"),
+    ] {
+        run(&admin, take).await;
+        let error = finish(&*store, &job("held"), &held).await.expect_err("it may not");
+        assert!(
+            matches!(error, StoreError::NotSent { .. }) && told(&error).contains("lacks rights"),
+            "{}",
+            told(&error)
+        );
+        let error = beat(&*store, &job("held"), &held).await.expect_err("it may not");
+        assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
+        run(&admin, give).await;
+        let renewed = beat(&*store, &job("held"), &held).await.expect("an answer");
+        assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{take}");
+    }
+    assert_eq!(finish(&*store, &job("held"), &held).await.expect("an answer"), Accepted::Done);
+    assert_eq!(status(&*store, &job("held"), &held.run).await, Some(Status::Success));
+}
+
+/// Empties all tables, as an administrator might by mistake.
+const EMPTY: &str = "DO $$ DECLARE t text; BEGIN FOR t IN SELECT tablename FROM pg_tables \
+     WHERE schemaname = 'leasehold' AND tablename <> 'schema_version' LOOP \
+     EXECUTE format('TRUNCATE leasehold.%I CASCADE', t); END LOOP; END $$";
+
+/// A runner whose record is gone is refused and makes nothing. Who the store is, hosts that are there tell it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_emptied_database_refuses_old_runners_and_is_told_again_who_it_is() {
+    let Some(database) = Database::create().await else { return };
+    let first = store(&database.url).await;
+    let held = win(&*first, &job("held"), first.now().await.expect("the time")).await;
+    run(&database.url, EMPTY).await;
+    assert_eq!(beat(&*first, &job("held"), &held).await.expect("an answer"), HeartbeatAnswer::Refused);
+    assert_eq!(finish(&*first, &job("held"), &held).await.expect("an answer"), Accepted::Refused);
+    assert_eq!(first.jobs().await.expect("jobs").answer, Vec::new(), "a refusal creates nothing");
+    let mut db = database.connect().await;
+    let calling = async {
+        loop {
+            beat(&*first, &job("held"), &held).await.expect("an answer");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        never = calling => never,
+        () = until(&mut db, "SELECT count(*) = 1 FROM leasehold.identities") => {}
+    }
+    let second = store(&database.url).await;
+    assert_eq!(second.identity().await.expect("who"), first.identity().await.expect("who"));
+}
+
+/// Where a host that starts is faster, the one that was there keeps who it was, does nothing more and says what to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_does_not_go_on_in_a_database_that_another_has_made_anew() {
+    let Some(database) = Database::create().await else { return };
+    let first = store(&database.url).await;
+    let before = first.identity().await.expect("who");
+    run(&database.url, EMPTY).await;
+    let second = store(&database.url).await;
+    assert_ne!(second.identity().await.expect("who"), before);
+    let now = second.now().await.expect("the time");
+    let refused = async {
+        for n in 0.. {
+            let ask = claim(slot(now + Duration::from_millis(n)));
+            if let Err(error) = first.claim(&job("a"), &ask).await {
+                return (ask, error);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        unreachable!("the loop does not end")
+    };
+    let (ask, error) = timeout(PATIENCE, refused).await.expect("it finds out");
+    let said = told(&error);
+    assert!(matches!(error, StoreError::NotSent { .. }) && said.contains("restart this host"), "{said}");
+    assert_eq!(status(&*second, &job("a"), &ask.run).await, None, "nothing was done");
+    assert_eq!(first.identity().await.expect("who"), before, "idempotency keys stay the same in a process");
+    win(&*second, &job("b"), now).await;
 }

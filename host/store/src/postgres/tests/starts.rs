@@ -1,10 +1,16 @@
 //! What is wrong at start is said in one message, with what to do.
 
+use std::time::Duration;
+
+use leasehold_lease::op::{ClaimAnswer, HeartbeatAnswer};
 use leasehold_test_servers::Tarpit;
 use sqlx::Executor;
 use tokio::time::timeout;
 
-use super::support::{Database, ENDS, beside, own_server, run, store, told};
+use super::support::{
+    Database, END_SESSIONS, ENDS, PATIENCE, beat, beside, claim, job, own_server, run, slot, store, told,
+    until_answered, win,
+};
 use crate::error::StoreError;
 use crate::postgres::{ConnectError, PostgresStore};
 use crate::store::LeaseStore;
@@ -74,10 +80,58 @@ async fn a_database_that_only_reads_is_refused_and_one_that_does_so_later_is_lef
     let Some(server) = own_server(&[]).await else { return };
     let url = server.url();
     let store = store(&url).await;
+    let now = store.now().await.expect("the time");
+    let held = win(&*store, &job("held"), now).await;
     run(&url, "ALTER DATABASE postgres SET default_transaction_read_only = on").await;
     let error = refused(&url).await;
     assert!(matches!(error, ConnectError::ReadOnly { .. }), "{}", told(&error));
-    drop(store);
+    // Connections that are there write on; new ones do not.
+    run(&url, END_SESSIONS).await;
+    let ask = claim(slot(now + Duration::from_millis(1)));
+    let refused = async {
+        loop {
+            let error = store.claim(&job("a"), &ask).await.expect_err("it only reads");
+            // Until then a connection had not noticed that it was ended.
+            if told(&error).contains("25006") {
+                return error;
+            }
+        }
+    };
+    let error = timeout(PATIENCE, refused).await.expect("it finds out");
+    assert!(matches!(error, StoreError::NotSent { .. }) && told(&error).contains("only reads"), "{}", told(&error));
+    // An administrator's session may write all the same.
+    run(&url, "SET TRANSACTION READ WRITE; ALTER DATABASE postgres RESET default_transaction_read_only").await;
+    let answer = until_answered(async || store.claim(&job("a"), &ask).await).await;
+    assert_eq!((matches!(answer.answer, ClaimAnswer::Won { .. }), answer.revision), (true, 1), "not done before");
+    let renewed = until_answered(async || beat(&*store, &job("held"), &held).await).await;
+    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }));
+}
+
+/// A standby is refused until it becomes the primary, and a store that it served before goes on then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_is_refused_until_it_is_promoted() {
+    let Some(mut server) = own_server(&[]).await else { return };
+    let url = server.url();
+    let store = store(&url).await;
+    let now = store.now().await.expect("the time");
+    let held = win(&*store, &job("held"), now).await;
+    server.restart_as_standby().await.expect("it is a standby");
+    let error = refused(&url).await;
+    assert!(matches!(&error, ConnectError::ReadOnly { reason, .. } if reason.contains("standby")), "{}", told(&error));
+    let refused = async {
+        loop {
+            let error = beat(&*store, &job("held"), &held).await.expect_err("it only reads");
+            if told(&error).contains("25006") {
+                return error;
+            }
+        }
+    };
+    let error = timeout(PATIENCE, refused).await.expect("it finds out");
+    assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
+    run(&url, "SELECT pg_promote()").await;
+    PostgresStore::connect(&url, "leasehold").await.expect("it is the primary now");
+    let renewed = until_answered(async || beat(&*store, &job("held"), &held).await).await;
+    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "what was acknowledged is kept");
 }
 
 /// What a disk that is full makes of a call: nothing was done, and the message says what to do.

@@ -28,6 +28,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// A call ends by itself a little after its limit, on a machine that is busy too.
 pub(super) const ENDS: Duration = Duration::from_secs(4);
 
+/// Ends every session but the one that asks.
+pub(super) const END_SESSIONS: &str =
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL";
+
 /// An empty database of the server that tests share. It is dropped with this.
 pub(super) struct Database {
     /// Its address.
@@ -108,7 +112,16 @@ pub(super) async fn store(url: &str) -> Arc<PostgresStore> {
 }
 
 /// The clock of a test's database.
-struct DatabaseClock(Mutex<PgConnection>);
+pub(super) struct DatabaseClock(Mutex<PgConnection>);
+
+impl DatabaseClock {
+    /// From now on the database's clock is one that the test sets. The store's tables are there.
+    pub(super) async fn of(database: &Database) -> DatabaseClock {
+        let mut db = database.connect().await;
+        db.execute(sqlx::raw_sql(include_str!("set_clock.sql"))).await.expect("the clock is replaced");
+        DatabaseClock(Mutex::new(db))
+    }
+}
 
 #[async_trait]
 impl SetClock for DatabaseClock {
@@ -123,9 +136,7 @@ impl SetClock for DatabaseClock {
 pub(super) async fn on_a_set_clock(parameters: &str) -> Option<Bench> {
     let database = Database::create().await?;
     let store = store(&format!("{}{parameters}", database.url)).await;
-    let mut db = database.connect().await;
-    db.execute(sqlx::raw_sql(include_str!("set_clock.sql"))).await.expect("the clock is replaced");
-    let clock = TestClock::Remote(Arc::new(DatabaseClock(Mutex::new(db))));
+    let clock = TestClock::Remote(Arc::new(DatabaseClock::of(&database).await));
     Some(Bench::new(store, clock, database))
 }
 
