@@ -238,7 +238,7 @@ fn read_store(mut section: Section, folders: &Folders<'_>, data_dir: &Path, prob
             Err(Wrong { reason, hint }) => {
                 // The address may hold a password, also where it is not one that can be read.
                 let value = match &node.value {
-                    Value::Text(text) => quoted(&store_url::redacted(text)),
+                    Value::Text(text) => quoted(&leasehold_store::redacted(text)),
                     _ => node.shown(),
                 };
                 let key = "store.url".to_owned();

@@ -1,5 +1,6 @@
 //! The shell around the agents of all jobs: one task that feeds them what happened and carries out what they decide.
 
+mod announcing;
 mod calls;
 mod commands;
 mod guests;
@@ -188,7 +189,7 @@ impl Driver {
             News::Announced(answers) => self.announced(answers),
             News::NotAnnounced => self.not_announced(),
             News::Polled => self.polling = false,
-            News::Store { side, up } => self.store_heard(side, up),
+            News::Store { side, trouble } => self.store_heard(side, trouble),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Hosts on database servers: runs from slot to record, an outage and the way back, and addresses that are wrong.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 
 use leasehold_test_servers::{Postgres, Redis, RedisKind, RedisOptions, ServerError, or_skip};
 use leasehold_tests::{HostProcess, Workplace};
@@ -50,22 +52,42 @@ fn text(record: &Value, key: &str) -> String {
     record[key].as_str().expect("a text").to_owned()
 }
 
-/// Two hosts run each slot once; both see the store go and come back, and without a restart slots run again.
+/// Waits for what a host tells of itself.
+fn of_host(host: &mut HostProcess, kind: &str) -> Value {
+    host.wait_until(kind, |event| event["event"] == kind && event["job"].is_null())
+}
+
+/// Waits until this host has heard of a slot that was due after this instant.
+fn a_slot_after(host: &mut HostProcess, instant: &str) {
+    // Instants of one form: the later one is the greater text.
+    host.wait_until("a claim after the outage", |event| {
+        text(event, "at").as_str() > instant
+            && ["claimed", "backup", "superseded"].iter().any(|kind| event["event"] == *kind)
+    });
+}
+
+/// S1: over all hosts, no run's first attempt was claimed twice.
+fn each_slot_was_claimed_once(hosts: &mut [HostProcess]) {
+    let mut claimed = BTreeSet::new();
+    for event in hosts.iter_mut().flat_map(|host| host.events().to_vec()) {
+        if event["event"] == "claimed" && event["attempt"] == 1 {
+            assert!(claimed.insert(text(&event, "run")), "claimed twice: {event}");
+        }
+    }
+    assert!(!claimed.is_empty(), "they ran something");
+}
+
+/// Three hosts run each slot once; all see the store go and come back, and without a restart slots run again.
 async fn outlives_an_outage(mut server: Server) {
     let w = on(&server.url());
-    let mut hosts = [w.serve(), w.serve()];
+    let mut hosts = [w.serve(), w.serve(), w.serve()];
     hosts[0].wait_for("success", "default/hello");
     server.kill().await.expect("it is killed");
-    let of_host = |host: &mut HostProcess, kind: &str| {
-        host.wait_until(kind, |event| event["event"] == kind && event["job"].is_null())
-    };
     hosts.iter_mut().for_each(|host| drop(of_host(host, "store-down")));
     server.restart().await.expect("it is back");
-    let up = hosts.iter_mut().map(|host| text(&of_host(host, "store-up"), "at")).max().expect("two hosts");
-    // Instants of one form: the later one is the greater text.
-    hosts[0].wait_until("a claim after the outage", |event| {
-        text(event, "at") > up && ["claimed", "backup", "superseded"].iter().any(|kind| event["event"] == *kind)
-    });
+    let up = hosts.iter_mut().map(|host| text(&of_host(host, "store-up"), "at")).max().expect("three hosts");
+    a_slot_after(&mut hosts[0], &up);
+    each_slot_was_claimed_once(&mut hosts);
     for host in hosts {
         host.terminate();
         let (status, stderr) = host.ended();
@@ -73,8 +95,8 @@ async fn outlives_an_outage(mut server: Server) {
     }
     let runs = w.runs("hello");
     assert!(runs.iter().any(|run| text(run, "due") > up && run["status"] == "success"), "{up:?} {runs:?}");
-    let slots: BTreeSet<String> = runs.iter().map(|run| text(run, "run")).collect();
-    assert_eq!(slots.len(), runs.len(), "a slot has one run: {runs:?}");
+    let undisturbed = runs.iter().filter(|run| text(run, "due") > up && run["hand_overs"] == 0);
+    undisturbed.for_each(|run| assert_eq!(run["starts"], 1, "{run}"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,10 +108,51 @@ async fn hosts_on_postgresql_outlive_an_outage_of_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_on_redis_outlive_an_outage_of_it() {
-    let options = RedisOptions { persistent: true, ..RedisOptions::default() };
-    if let Some(server) = or_skip(Redis::start_with(RedisKind::Redis, options).await) {
+    if let Some(server) = or_skip(Redis::start_with(RedisKind::Redis, keeping()).await) {
         outlives_an_outage(Server::Redis(server)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_on_valkey_outlive_an_outage_of_it() {
+    if let Some(server) = or_skip(Redis::start_with(RedisKind::Valkey, keeping()).await) {
+        outlives_an_outage(Server::Redis(server)).await;
+    }
+}
+
+/// A server that has on its disk what it has acknowledged.
+fn keeping() -> RedisOptions {
+    RedisOptions { persistent: true, ..RedisOptions::default() }
+}
+
+/// A server that answers questions and takes no changes is down, too: the host says why, once, and comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_only_reads_is_told_with_the_reason_and_used_again() {
+    let Some(server) = or_skip(Redis::start(RedisKind::Redis).await) else { return };
+    let w = on(&server.url());
+    let mut host = w.serve();
+    host.wait_for("success", "default/hello");
+    ask(&server, "CONFIG SET maxmemory 1");
+    let down = of_host(&mut host, "store-down");
+    assert!(text(&down, "detail").contains("maxmemory"), "{down}");
+    // It reads all the while, and is tried again and again.
+    assert_eq!(w.leasehold(&["jobs"]).code, Some(0));
+    let tried_by = |host: &mut HostProcess| host.events().iter().filter(|event| event["event"] == "store-up").count();
+    assert_eq!(tried_by(&mut host), 0);
+    ask(&server, "CONFIG SET maxmemory 0");
+    let up = text(&of_host(&mut host, "store-up"), "at");
+    a_slot_after(&mut host, &up);
+    let downs = host.events().iter().filter(|event| event["event"] == "store-down").count();
+    assert_eq!(downs, 1, "it is told once");
+}
+
+/// Sends a command to the server as an operator does.
+fn ask(server: &Redis, command: &str) {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).expect("the server listens");
+    stream.write_all(format!("{command}\r\n").as_bytes()).expect("it is sent");
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).expect("an answer");
+    assert_eq!(answer.trim(), "+OK", "{command}");
 }
 
 /// What a host says when it cannot use its store: one message, and the exit code.
@@ -120,4 +183,15 @@ async fn an_address_that_does_not_work_is_told_with_what_to_do() {
         let wrong = refused(&server.url().replace("secret", "hunter2"));
         assert!(wrong.to_lowercase().contains("password"), "{wrong}");
     }
+    let settings = [("maxmemory", "100mb"), ("maxmemory-policy", "allkeys-lru")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    if let Some(server) = or_skip(Redis::start_with(RedisKind::Redis, RedisOptions { settings, ..keeping() }).await) {
+        let evicts = refused(&server.url());
+        assert!(evicts.contains("maxmemory-policy noeviction"), "{evicts}");
+    }
+    let question_mark = refused("redis://u:a?hunter2@127.0.0.1:1");
+    assert!(question_mark.contains("%3F"), "{question_mark}");
+    let w = Workplace::new("[store]\nurl = \"sqlite:///etc/passwd\"\n");
+    let foreign = w.leasehold(&["serve"]);
+    assert!(foreign.code == Some(1) && foreign.stderr.contains("/etc/passwd"), "{foreign:?}");
 }

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use leasehold::causes::chain;
 use leasehold_store::bench::{self, Options, Report};
 
-use super::error::{CliError, chain};
+use super::error::CliError;
 use super::output::{Colour, Output, Table};
 use super::text::plain;
 use super::{Exit, Global};

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use leasehold::StartError;
+use leasehold::causes::chain;
 use leasehold::config::{Problems, StoreUrl};
 use leasehold_lease::id::{JobKey, RunKey};
 use leasehold_lease::schedule::{ScheduleError, ZoneError};
@@ -206,21 +207,6 @@ impl CliError {
             _ => format!("leasehold: {}\n", plain(&chain(self))),
         }
     }
-}
-
-/// An error and its causes on one line.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut told = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_told = cause.to_string();
-        // A transparent error says what its source says.
-        if !told.ends_with(&cause_told) {
-            told = format!("{told}: {cause_told}");
-        }
-        next = cause.source();
-    }
-    told
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use leasehold::causes::chain;
 use leasehold::clock;
 use leasehold_sandbox::{HANDLER_INTERFACE, Inspection, Sandbox, SandboxSettings, inspect, read_plugin_file};
 use serde::Serialize;
 
-use super::error::{CliError, chain};
+use super::error::CliError;
 use super::output::{Colour, Output, Paint};
 use super::text::{bytes, plain};
 use super::{Exit, Global};

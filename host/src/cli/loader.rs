@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use leasehold::causes::chain;
 use leasehold::plugins::PluginLoader;
 use leasehold_sandbox::{Inspection, Plugin, Sandbox, inspect};
-
-use super::error::chain;
 
 /// Validates and compiles.
 pub(super) struct Compiler(pub(super) Arc<Sandbox>);

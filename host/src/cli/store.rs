@@ -24,10 +24,11 @@ pub(super) async fn open(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>, CliError
     }
 }
 
-/// Opens the store to read from it, whoever writes to it meanwhile.
+/// Opens the store to read from it, whoever writes to it meanwhile. Reading makes no file; on a server the namespace is
+/// made where it is missing, as nothing tells a new one from a mistyped one.
 ///
 /// # Errors
-/// Besides those of [`open`]: there is none, and reading makes none.
+/// Besides those of [`open`]: there is no file.
 pub(super) async fn open_existing(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>, CliError> {
     match url {
         StoreUrl::Memory => Err(CliError::MemoryStore),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use leasehold_store::{is_namespace, redacted};
+
 use super::reader::Wrong;
 
 /// A store's address. Its text form hides passwords.
@@ -37,7 +39,8 @@ impl fmt::Debug for ServerUrl {
 pub(super) const NAMESPACE: &str = "leasehold";
 
 impl StoreUrl {
-    /// Reads `sqlite://path` (relative paths start at `folder`), `postgres://…`, `redis://…`, `rediss://…` or `memory:`.
+    /// Reads `sqlite://path` (relative paths start at `folder`), `postgres://…`, `redis://…`, `rediss://…`, `valkey://…`,
+    /// `valkeys://…` or `memory:`.
     /// A server's driver says what else is wrong with its address when it connects.
     pub(super) fn read(text: &str, folder: &Path) -> Result<StoreUrl, Wrong> {
         if text == "memory:" {
@@ -54,13 +57,13 @@ impl StoreUrl {
                 Err(Wrong::new("a SQLite address takes no options: nothing may follow the path").hint(write))
             }
             "sqlite" => Ok(StoreUrl::Sqlite(folder.join(rest))),
-            "postgres" | "postgresql" | "redis" | "rediss" if rest.is_empty() => {
+            "postgres" | "postgresql" | "redis" | "rediss" | "valkey" | "valkeys" if rest.is_empty() => {
                 Err(Wrong::new("the server is missing").hint(format!("write \"{scheme}://user:password@host\"")))
             }
             "postgres" | "postgresql" => Ok(StoreUrl::Postgres(server())),
-            "redis" | "rediss" => Ok(StoreUrl::Redis(server())),
+            "redis" | "rediss" | "valkey" | "valkeys" => Ok(StoreUrl::Redis(server())),
             _ => Err(Wrong::new("there is no store of that kind")
-                .hint("write an address that begins with sqlite://, postgres://, redis:// or rediss://")),
+                .hint("write an address that begins with sqlite://, postgres://, redis://, rediss://, valkey:// or valkeys://")),
         }
     }
 
@@ -79,10 +82,8 @@ impl StoreUrl {
 
 /// Reads a namespace: `[a-z0-9][a-z0-9._-]{0,63}`.
 pub(super) fn namespace(text: &str) -> Result<String, Wrong> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let sound = text.starts_with(plain) && text.len() <= 64 && text.chars().all(|c| plain(c) || "._-".contains(c));
     let hint = "use 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit";
-    if sound { Ok(text.to_owned()) } else { Err(Wrong::new("it is not a namespace").hint(hint)) }
+    if is_namespace(text) { Ok(text.to_owned()) } else { Err(Wrong::new("it is not a namespace").hint(hint)) }
 }
 
 impl fmt::Display for StoreUrl {
@@ -93,20 +94,6 @@ impl fmt::Display for StoreUrl {
             StoreUrl::Memory => f.write_str("memory:"),
         }
     }
-}
-
-/// An address as it may be shown: everything between the scheme and the last `@`, and every option, is `***`.
-pub(super) fn redacted(text: &str) -> String {
-    let (text, options) = match text.split_once('?') {
-        Some((text, _)) => (text, "?***"),
-        None => (text, ""),
-    };
-    let shown = match (text.split_once("://"), text.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}"),
-        (None, Some((_, host))) => format!("***@{host}"),
-        _ => text.to_owned(),
-    };
-    format!("{shown}{options}")
 }
 
 #[cfg(test)]
@@ -150,10 +137,5 @@ mod tests {
     fn passwords_are_never_shown() {
         let url = StoreUrl::read("postgres://u:hunter2@h/db", Path::new("/")).ok();
         assert!(!format!("{url:?} {}", url.clone().expect("an address")).contains("hunter2"));
-        for url in ["postgres://u:hunter2@h/db", "redis://:p@hunter2@h", "u:hunter2@h", "x://h/?password=hunter2"] {
-            assert!(!redacted(url).contains("hunter2"), "{url}: {}", redacted(url));
-        }
-        assert_eq!(redacted("postgres://u:p@h/db?a=b"), "postgres://***@h/db?***");
-        assert_eq!(redacted("sqlite://a.db"), "sqlite://a.db");
     }
 }

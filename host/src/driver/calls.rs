@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use leasehold_lease::agent::Input;
 use leasehold_lease::id::JobKey;
-use leasehold_lease::op::Stamped;
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::Plugin;
-use leasehold_store::{AnnounceAnswer, StoreError};
+use leasehold_store::StoreError;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::announcing::Announced;
+use crate::causes::chain;
 use crate::clock::StoreClock;
 use crate::plugins::OfferedJob;
 
@@ -23,8 +24,8 @@ pub(crate) enum News {
     /// For one job's agent.
     Input(JobKey, Input),
     /// The store was told of these jobs.
-    Announced(Vec<(OfferedJob<Plugin>, Stamped<AnnounceAnswer>)>),
-    /// The store could not be told of jobs.
+    Announced(Vec<Announced<OfferedJob<Plugin>>>),
+    /// The store could not be told of jobs, or not of all.
     NotAnnounced,
     /// The poll for unfinished runs is over.
     Polled,
@@ -32,8 +33,8 @@ pub(crate) enum News {
     Store {
         /// What was asked of it.
         side: Side,
-        /// It has.
-        up: bool,
+        /// Why not, if it has not.
+        trouble: Option<String>,
     },
 }
 
@@ -44,6 +45,8 @@ pub(crate) enum Side {
     Reads,
     /// To change something.
     Changes,
+    /// To end a run, which a store may take that takes no other changes: one that is out of memory.
+    Ends,
 }
 
 /// Spawns calls and owns their tasks.
@@ -78,14 +81,14 @@ impl Calls {
                 Err(_) => {
                     tracing::warn!(what, ?deadline, "the store did not answer in time");
                     tell(unanswered.take().map(|unanswered| unanswered()).unwrap_or_default());
-                    tell(vec![News::Store { side, up: false }]);
+                    tell(vec![News::Store { side, trouble: Some(format!("no answer within {deadline:?}")) }]);
                     call.await
                 }
             };
             match answer {
                 Ok((now, answer)) => {
                     clock.heard(now);
-                    tell(vec![News::Store { side, up: true }]);
+                    tell(vec![News::Store { side, trouble: None }]);
                     tell(answered(answer, now));
                 }
                 Err(error) => {
@@ -93,7 +96,8 @@ impl Calls {
                     // First the input, so that what it gave up is caught up when the store is up again.
                     tell(unanswered.map(|unanswered| unanswered()).unwrap_or_default());
                     // A store that refuses a call has answered it.
-                    tell(vec![News::Store { side, up: matches!(error, StoreError::Rejected { .. }) }]);
+                    let refused = matches!(error, StoreError::Rejected { .. });
+                    tell(vec![News::Store { side, trouble: (!refused).then(|| chain(&error)) }]);
                 }
             }
         });

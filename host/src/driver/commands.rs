@@ -133,7 +133,7 @@ impl Driver {
         };
         self.calls.spawn(
             what,
-            Side::Changes,
+            Side::Ends,
             self.deadline(&job),
             call,
             move |accepted, _| vec![News::Input(job, Input::Closed { run, token, accepted })],

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_lease::agent::{Chance, EventKind, Input, Offer, Seen};
+use leasehold_lease::agent::{Chance, EventKind, Input, Seen};
 use leasehold_lease::id::{Digest, JobKey, RunKey, TenantName};
-use leasehold_lease::op::{Announce, Stamped};
 use leasehold_lease::time::Millis;
 use leasehold_sandbox::Plugin;
-use leasehold_store::{AnnounceAnswer, Each, HostReport, RunStanding};
+use leasehold_store::{HostReport, RunStanding};
 
+use super::Driver;
 use super::calls::{News, Side};
-use super::{Driver, Entry};
 use crate::clock;
 use crate::plugins::{Catalog, OfferedJob};
 
@@ -20,8 +19,6 @@ use crate::plugins::{Catalog, OfferedJob};
 const PAGE: usize = 1_000;
 /// How often a store that takes no changes is tried.
 const PROBE: Duration = Duration::from_secs(1);
-/// Versions of a job that are kept for claims on their way.
-const VERSIONS: usize = 2;
 
 impl Driver {
     /// Takes over what the plugin directory offers now.
@@ -46,84 +43,6 @@ impl Driver {
                 self.next_announcement = Some(clock::mono());
             }
         }
-    }
-
-    /// Tells the store of all jobs that are offered and not served yet; they are scheduled when it has answered. One
-    /// call at a time, so that the store ends with what is offered last.
-    pub(super) fn announce(&mut self) {
-        self.next_announcement = None;
-        // A job that went while it ran and came back as it was is to be offered again, too.
-        let unserved = |entry: &&Entry| match (&entry.wanted, entry.serving.back()) {
-            (Some(wanted), Some(served)) => !entry.agent.is_offered() || !wanted.is_same(served),
-            (wanted, _) => wanted.is_some(),
-        };
-        let offered: Vec<OfferedJob<Plugin>> =
-            self.jobs.values().filter(unserved).filter_map(|entry| entry.wanted.clone()).collect();
-        if offered.is_empty() {
-            return;
-        }
-        self.announcing = true;
-        let store = self.parts.store.clone();
-        let jobs: Vec<(JobKey, Announce)> = offered
-            .iter()
-            .map(|offered| (offered.spec.key.clone(), Announce { fingerprint: fingerprint(offered) }))
-            .collect();
-        self.calls.spawn(
-            "telling the store of jobs",
-            Side::Changes,
-            Duration::from_secs(2),
-            async move {
-                let told = store.announce(&jobs).await?;
-                // A record that cannot be read fails its own job: it is told, and offered again with the next change.
-                let sound = |(offered, told): (OfferedJob<Plugin>, Each<AnnounceAnswer>)| match told {
-                    Ok(told) => Some((offered, told)),
-                    Err(error) => {
-                        let job = &offered.spec.key;
-                        tracing::error!(%job, error = &error as &dyn std::error::Error, "the job cannot be scheduled");
-                        None
-                    }
-                };
-                let told: Vec<_> = offered.into_iter().zip(told).filter_map(sound).collect();
-                let now = match told.first() {
-                    Some((_, first)) => first.now,
-                    None => store.now().await?,
-                };
-                Ok((now, told))
-            },
-            |told, _| vec![News::Announced(told)],
-            || vec![News::NotAnnounced],
-        );
-    }
-
-    /// The store did not answer: once more in a second, with what is offered then.
-    pub(super) fn not_announced(&mut self) {
-        self.announcing = false;
-        self.next_announcement = Some(clock::mono() + Duration::from_secs(1));
-    }
-
-    pub(super) fn announced(&mut self, answers: Vec<(OfferedJob<Plugin>, Stamped<AnnounceAnswer>)>) {
-        self.announcing = false;
-        for (offered, answer) in answers {
-            let job = offered.spec.key.clone();
-            let Some(entry) = self.jobs.get_mut(&job) else { continue };
-            // The plugin directory may have changed its mind meanwhile.
-            if !entry.wanted.as_ref().is_some_and(|wanted| wanted.is_same(&offered)) {
-                continue;
-            }
-            let offer = Offer {
-                schedule: offered.spec.schedule.clone(),
-                policy: offered.spec.policy.clone(),
-                digest: digest(&offered),
-            };
-            entry.serving.push_back(offered);
-            if entry.serving.len() > VERSIONS {
-                entry.serving.pop_front();
-            }
-            let AnnounceAnswer { since, newest_started, newest_skipped, .. } = answer.answer;
-            self.feed(job, Input::Offered { offer, since, newest_started, newest_skipped });
-        }
-        // Unfinished runs of what has just come.
-        self.next_poll = clock::mono();
     }
 
     /// A job that is gone is forgotten when nothing of it runs here any more.
@@ -204,18 +123,21 @@ impl Driver {
 
     /// Notices when the store stops and begins to answer. A store may answer reads and take no changes: a full disk, a
     /// demoted replica. It is up when it does both.
-    pub(super) fn store_heard(&mut self, side: Side, up: bool) {
+    pub(super) fn store_heard(&mut self, side: Side, trouble: Option<String>) {
         let was_up = self.store.is_up();
         match side {
-            Side::Reads => self.store.reads = up,
-            Side::Changes => self.store.changes = up,
+            Side::Reads => self.store.reads = trouble.is_none(),
+            Side::Changes => self.store.changes = trouble.is_none(),
+            // That it takes the end of a run does not say that it takes anything else.
+            Side::Ends => self.store.changes &= trouble.is_none(),
         }
         if !self.store.changes && self.store.next_probe.is_none() {
             self.store.next_probe = Some(clock::mono() + PROBE);
         }
         match (was_up, self.store.is_up()) {
             (true, false) => {
-                let detail = "it does not answer; runs go on, and what they do is recorded when it does";
+                let why = trouble.unwrap_or_default();
+                let detail = format!("runs go on, and what they do is recorded when it is back ({why})");
                 self.tell_of_host(EventKind::StoreDown, detail);
             }
             (false, true) => {
@@ -261,10 +183,6 @@ impl Driver {
 /// The plugin's digest in the words of the record.
 pub(super) fn digest(offered: &OfferedJob<Plugin>) -> Digest {
     Digest(*offered.plugin.digest().as_bytes())
-}
-
-fn fingerprint(offered: &OfferedJob<Plugin>) -> String {
-    offered.spec.schedule.as_ref().map_or_else(|| "on-demand".to_owned(), |schedule| schedule.fingerprint().to_string())
 }
 
 fn seen(found: RunStanding, store_now: Millis) -> News {

@@ -4,6 +4,7 @@
 //! [`leasehold_lease::rules`] does, atomically per job, on the store's own clock; one suite,
 //! `conformance` (feature of the same name), holds every driver to that.
 
+mod address;
 pub mod bench;
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
@@ -18,6 +19,7 @@ mod view;
 mod wakeups;
 mod wire;
 
+pub use address::{is_namespace, redacted};
 pub use error::StoreError;
 pub use store::LeaseStore;
 pub use view::{

@@ -16,6 +16,7 @@ mod link;
 mod notify;
 mod schema;
 mod told;
+mod upkeep;
 
 #[cfg(test)]
 mod tests;
@@ -101,7 +102,8 @@ impl PostgresStore {
         };
         Ok(PostgresStore {
             identity,
-            beats: Lane::start(&place, BEATS),
+            // A lease that is to be renewed waits for no connection.
+            beats: Lane::connect(&place, BEATS).await?,
             hot: Lane::start(&place, HOT),
             rest: Lane::start(&place, REST),
             wakeups,
@@ -126,11 +128,23 @@ async fn on<A>(
     read: impl FnOnce(&str) -> Read<A>,
 ) -> Result<Stamped<A>, StoreError> {
     let row = lane.request(doing, ask).await?;
-    answer::stamped(&row, read).map_err(|error| lane.unreadable(doing, error))
+    answer::stamped(&row, read).map_err(|error| lane.done_or_not(doing, error))
 }
 
 impl PostgresStore {
-    /// Calls a function that only looks or writes beside the records.
+    /// Calls a function that writes beside the jobs' own records.
+    async fn change<A>(
+        &self,
+        doing: &'static str,
+        function: &'static Function,
+        ask: String,
+        read: impl FnOnce(Vec<Row>) -> Read<A>,
+    ) -> Result<A, StoreError> {
+        let rows = self.rest.call(doing, function, ask).await?;
+        read(rows).map_err(|error| self.rest.done_or_not(doing, error))
+    }
+
+    /// Calls a function that only looks.
     async fn look<A>(
         &self,
         doing: &'static str,
@@ -176,7 +190,7 @@ impl LeaseStore for PostgresStore {
     async fn write(&self, job: &JobKey, write: &Write) -> Result<Stamped<Written>, StoreError> {
         let doing = "writing beside a run";
         let read = |rows: Vec<Row>| answer::stamped(answer::only(&rows)?, answer::written);
-        self.look(doing, &call::WRITE, ask::write(job, write), read).await
+        self.change(doing, &call::WRITE, ask::write(job, write), read).await
     }
 
     async fn load_state(&self, run: &RunKey) -> Result<Option<Vec<u8>>, StoreError> {
@@ -204,20 +218,7 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn announce(&self, jobs: &[(JobKey, Announce)]) -> Result<Vec<Each<AnnounceAnswer>>, StoreError> {
-        let doing = "announcing jobs";
-        let mut asked = Vec::with_capacity(jobs.len());
-        for (job, announce) in jobs {
-            // Entered one after the other, so that those of one job keep their order; answered when all are under way.
-            asked.push(self.rest.enter_request(ask::announce(job, announce)).await);
-        }
-        let mut answers = Vec::with_capacity(jobs.len());
-        for asked in asked {
-            let row = self.rest.row(doing, asked.answer().await);
-            answers.push(row.and_then(|row| {
-                answer::stamped(&row, answer::announced).map_err(|error| self.rest.unreadable(doing, error))
-            }));
-        }
-        Ok(answers)
+        upkeep::announce(&self.rest, jobs).await
     }
 
     async fn trigger(&self, job: &JobKey, trigger: &Trigger) -> Result<Stamped<TriggerAnswer>, StoreError> {
@@ -278,11 +279,11 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {
-        on(&self.rest, "pruning old runs", ask::prune(job, history_size), answer::count).await
+        upkeep::prune(&self.rest, job, history_size).await
     }
 
     async fn keep_told(&self, told: &[Told]) -> Result<(), StoreError> {
-        self.look("keeping what hosts were told", &call::KEEP_TOLD, ask::keep_told(told), |_| Ok(())).await
+        self.change("keeping what hosts were told", &call::KEEP_TOLD, ask::keep_told(told), |_| Ok(())).await
     }
 
     async fn told(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<Told>, StoreError> {
@@ -291,7 +292,7 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn report_host(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {
-        self.look("reporting a host", &call::REPORT_HOST, ask::report_host(report), answer::orders).await
+        self.change("reporting a host", &call::REPORT_HOST, ask::report_host(report), answer::orders).await
     }
 
     async fn hosts(&self) -> Result<Checked<Vec<HostRecord>>, StoreError> {
@@ -301,7 +302,7 @@ impl LeaseStore for PostgresStore {
 
     async fn drain(&self, host: &str, drain: bool) -> Result<usize, StoreError> {
         let read = |rows: Vec<Row>| answer::count(answer::text("an answer", answer::only(&rows)?)?);
-        self.look("draining a host", &call::DRAIN, ask::drain(host, drain), read).await
+        self.change("draining a host", &call::DRAIN, ask::drain(host, drain), read).await
     }
 
     fn wakeups(&self) -> Option<broadcast::Receiver<JobKey>> {

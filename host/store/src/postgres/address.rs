@@ -21,8 +21,8 @@ pub(super) enum Transport {
     Simple,
 }
 
-/// A server's address.
-#[derive(Debug, Clone)]
+/// A server's address. (Without Debug, which would show the password.)
+#[derive(Clone)]
 pub(super) struct Address {
     /// For connecting.
     pub(super) options: PgConnectOptions,
@@ -58,9 +58,11 @@ impl Address {
 }
 
 /// What a session is set to: no call outlives its caller by much, and a peer that is gone is noticed.
-fn settings() -> [(&'static str, String); 13] {
+fn settings() -> [(&'static str, String); 14] {
     let ms = |duration: Duration| duration.as_millis().to_string();
     [
+        // On an old server everyone may create functions in the schema public: ours use none but the server's own.
+        ("search_path", "pg_catalog".into()),
         // Statements are planned when the tables may be empty or their statistics old, and the plans are kept. Each has
         // an index made for it, which is to be used whatever the planner believes. (See also call.rs.)
         ("enable_seqscan", "off".into()),
@@ -96,20 +98,31 @@ fn split_pooler(url: &str) -> (String, Option<String>) {
 }
 
 /// The URL as people may see it: what stands between the user's name and the host is a password, and so may be any
-/// parameter. Where a `?` stands before an `@`, it cannot be told which is which.
+/// parameter. Where a `?` stands before an `@`, it cannot be told which is which; nor where a `:` is followed by
+/// something that is no port, as when somebody has left out the `@` and the host.
 fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return "***".into() };
+    let hidden = [scheme, "://***"].concat();
     let Some((user, host)) = rest.rsplit_once('@') else {
-        return [scheme, "://", rest.split('?').next().unwrap_or_default()].concat();
+        let host = rest.split('?').next().unwrap_or_default();
+        return if ends_in_a_port(host) { [scheme, "://", host].concat() } else { hidden };
     };
     if user.contains('?') {
-        return [scheme, "://***"].concat();
+        return hidden;
     }
     let host = host.split('?').next().unwrap_or_default();
     match user.split_once(':') {
         Some((user, _)) => [scheme, "://", user, ":***@", host].concat(),
         None => [scheme, "://", user, "@", host].concat(),
     }
+}
+
+/// Whether this is a host, with a port or without, and behind it a path without any colon.
+fn ends_in_a_port(host: &str) -> bool {
+    // An address of IP version 6 has colons of its own, in brackets.
+    let behind = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
+    let Some((_, port)) = behind.split_once(':') else { return true };
+    port.split('/').next().unwrap_or_default().parse::<u16>().is_ok() && !port.contains(':')
 }
 
 #[cfg(test)]
@@ -124,11 +137,17 @@ mod tests {
             "postgres://h/d?password=s3cret",
             "postgres://h/d?password=x@s3cret",
             "postgres://u:a?s3cret@h/d",
+            "postgres://u:s3cret",
+            "postgres://u:1s3cret/d",
+            "postgres://u:1/s3cret:h",
         ] {
             assert!(!masked(url).contains("s3cret"), "{}", masked(url));
         }
         assert_eq!(masked("postgres://u:s3cret@h:5/d?x=y"), "postgres://u:***@h:5/d");
         assert_eq!(masked("postgres://u@h/d"), "postgres://u@h/d");
+        assert_eq!(masked("postgres://h/d"), "postgres://h/d");
+        assert_eq!(masked("postgres://h:5/d?x=y"), "postgres://h:5/d");
+        assert_eq!(masked("postgres://[::1]:5/d"), "postgres://[::1]:5/d");
         assert_eq!(masked("rubbish"), "***");
     }
 
@@ -137,7 +156,7 @@ mod tests {
         let (url, pooler) = split_pooler("postgres://h/d?sslmode=disable&pooler=transaction&host=x");
         assert_eq!((url.as_str(), pooler.as_deref()), ("postgres://h/d?sslmode=disable&host=x", Some("transaction")));
         assert_eq!(split_pooler("postgres://h/d?pooler=transaction").0, "postgres://h/d");
-        let error = Address::parse("postgres://u:s3cret@h/d?pooler=session").unwrap_err().to_string();
+        let error = Address::parse("postgres://u:s3cret@h/d?pooler=session").err().expect("refused").to_string();
         assert!(error.contains("session") && !error.contains("s3cret"), "{error}");
     }
 }

@@ -73,6 +73,21 @@ pub(super) fn count(said: &str) -> Read<usize> {
     said.parse().map_err(|error| WireError::new("a count", error))
 }
 
+/// What one request to prune has done.
+#[derive(Deserialize)]
+pub(super) struct Pruned {
+    /// How many runs were deleted.
+    #[serde(rename = "pruned")]
+    pub(super) runs: usize,
+    /// Whether another request would delete more.
+    #[serde(rename = "more")]
+    pub(super) is_more: bool,
+}
+
+pub(super) fn pruned(said: &str) -> Read<Pruned> {
+    from_json("the answer to a prune", said)
+}
+
 /// What a host is asked to do.
 pub(super) fn orders(rows: Vec<Row>) -> Read<Checked<HostOrders>> {
     let row = only(&rows)?;

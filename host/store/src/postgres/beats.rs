@@ -49,7 +49,7 @@ pub(super) async fn send(lane: &Lane, beats: &[Beat]) -> Result<Vec<Each<Heartbe
             sending.locked(&locked).await;
         }
     }
-    let unanswered = || Err(lane.unreadable(DOING, "a heartbeat was not answered"));
+    let unanswered = || Err(lane.done_or_not(DOING, "a heartbeat was not answered"));
     Ok(sending.answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect())
 }
 
@@ -83,7 +83,7 @@ impl Sending<'_> {
             Ok(rows) => {
                 self.take(&rows);
             }
-            Err(Fault::Locked(_) | Fault::Conflict(_)) => {
+            Err(fault) if !fault.concerns_all() => {
                 for place in places {
                     match self.enter(true, &[*place], PATIENCE.1).await.answer().await {
                         Ok(rows) => {
@@ -114,7 +114,7 @@ impl Sending<'_> {
                     continue;
                 }
                 Ok(Stamped { now, revision, answer: Some(answer) }) => Some(Ok(Stamped { now, revision, answer })),
-                Err(error) => Some(Err(self.lane.unreadable(DOING, error))),
+                Err(error) => Some(Err(self.lane.done_or_not(DOING, error))),
             };
         }
         locked

@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::address::Transport;
 use super::schema::SCHEMA;
+use crate::view::CALL_LIMIT;
 use crate::wire::hex;
 
 /// A function of the schema as it is called in either transport. See `functions/`.
@@ -16,17 +17,22 @@ pub(super) struct Function {
     simple: &'static str,
 }
 
+// The limit as the statements below write it.
+const _: () = assert!(CALL_LIMIT.as_millis() == 2000);
+
 macro_rules! function {
     ($name:ident, $function:literal) => {
         pub(super) const $name: Function = Function {
-            prepared: concat!(
-                "SELECT ordinal, at, revision, answer FROM leasehold.", $function, "($1::text::jsonb)"
-            ),
+            prepared: concat!("SELECT ordinal, at, revision, answer FROM leasehold.", $function, "($1::text::jsonb)"),
             // What the other transport sets for its session (see address.rs), for this statement alone.
             simple: concat!(
-                "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 2000; ",
-                "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; ",
-                "SELECT ordinal, at, revision, answer FROM leasehold.", $function, "(convert_from(decode('"
+                "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; ",
+                "SET LOCAL search_path = pg_catalog; SET LOCAL statement_timeout = 2000; ",
+                "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; ",
+                "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; ",
+                "SELECT ordinal, at, revision, answer FROM leasehold.",
+                $function,
+                "(convert_from(decode('"
             ),
         };
     };

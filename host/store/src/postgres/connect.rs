@@ -19,6 +19,9 @@ pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// How long the first look and the migration may take, hosts that start together included.
 const PREPARE_LIMIT: Duration = Duration::from_secs(60);
 
+/// How often two clients are asked whom they meet.
+const POOLER_ROUNDS: usize = 3;
+
 /// Opens a connection.
 pub(super) async fn open(address: &Address) -> Result<PgConnection, ConnectError> {
     match timeout(CONNECT_LIMIT, PgConnection::connect_with(&address.options)).await {
@@ -79,11 +82,17 @@ async fn look(db: &mut PgConnection, server: &str) -> Result<(), ConnectError> {
 }
 
 /// Refuses a pooler that shares its server connections between transactions: with it two idle clients meet the same
-/// process of the server, which never happens without.
+/// process of the server, or one meets several in turn, which never happens without.
 async fn no_pooler(address: &Address, first: &mut PgConnection) -> Result<(), ConnectError> {
     let mut second = open(address).await?;
-    if backend(address, first).await? == backend(address, &mut second).await? {
-        return Err(ConnectError::Pooler { server: address.shown.clone() });
+    let met = (backend(address, first).await?, backend(address, &mut second).await?);
+    // Every other time alone, so that a pooler that gives out its connections in turn is found out, too.
+    for _ in 0..POOLER_ROUNDS {
+        let again = (backend(address, first).await?, backend(address, first).await?);
+        let other = backend(address, &mut second).await?;
+        if met.0 == met.1 || again != (met.0, met.0) || other != met.1 {
+            return Err(ConnectError::Pooler { server: address.shown.clone() });
+        }
     }
     let _ = second.close().await;
     Ok(())

@@ -305,8 +305,19 @@ impl Shared {
     /// See [`Fault::leaves_the_connection`].
     fn spoils_the_connection(&self) -> bool {
         match &*self.0 {
-            PostgresError::Refused { code, .. } => code == "25006" || code.starts_with("08"),
+            PostgresError::Refused { code, .. } => code == "25006",
             PostgresError::Pooler { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// See [`Fault::concerns_all`].
+    fn concerns_all(&self) -> bool {
+        match &*self.0 {
+            PostgresError::Refused { code, .. } => {
+                matches!(code.as_str(), "25006" | "42501" | "3F000" | "42P01" | "42883") || code.starts_with("53")
+            }
+            PostgresError::Pooler { .. } | PostgresError::Outdated { .. } => true,
             _ => false,
         }
     }
@@ -362,7 +373,8 @@ impl Fault {
         };
         let code = database.code().to_owned();
         // A session that is ended may have committed: only an error of the statement itself says that it was undone.
-        if !matches!(database.severity(), PgSeverity::Error) {
+        // An error of a connection does not: so a pooler says that it lost the server after it had passed the call on.
+        if !matches!(database.severity(), PgSeverity::Error) || code.starts_with("08") {
             return Fault::Unknown(PostgresError::Lost { server, source }.into());
         }
         match code.as_str() {
@@ -387,6 +399,16 @@ impl Fault {
             Fault::NotSent(_) | Fault::Unknown(_) => false,
             Fault::Conflict(_) | Fault::Locked(_) => true,
             Fault::Hindered(error) | Fault::Rejected(error) => !error.spoils_the_connection(),
+        }
+    }
+
+    /// Whether any other call would have met the same: it is the connection's, the server's or the schema's, and not
+    /// one job's. Where it is not, calls that were made together are made again one by one (S14).
+    pub(super) fn concerns_all(&self) -> bool {
+        match self {
+            Fault::NotSent(_) | Fault::Unknown(_) => true,
+            Fault::Conflict(_) | Fault::Locked(_) => false,
+            Fault::Hindered(error) | Fault::Rejected(error) => error.concerns_all(),
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::call::{BATCH, Function, Row, join};
-use super::error::{Fault, PostgresError, Shared};
+use super::error::{ConnectError, Fault, PostgresError, Shared};
 use super::link::{Link, MARGIN, Place, now};
 use crate::error::StoreError;
 use crate::view::CALL_LIMIT;
@@ -21,11 +21,22 @@ const QUEUE: usize = 1_024;
 /// Requests that share a call at most, so that none waits long for the others.
 const TOGETHER: usize = 64;
 
+/// How long the text of requests that share a call may be, in bytes: one is read as a whole, and takes as much memory
+/// several times over. A longer request goes alone.
+const TOGETHER_BYTES: usize = 1024 * 1024;
+
+/// How long a call waits for a lock. Who holds one for longer than that is stuck, and so would be the connection that
+/// waits: the caller is told, and sends again (S14).
+const PATIENCE: Duration = Duration::from_millis(700);
+
 /// How long a call of many waits for one job's lock, before each goes alone.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// How long a request waits for its job's lock when the others of its call are to go first.
+/// How long each then waits, as long as all that did so have not waited for [`SHORT`] in sum.
 const SHORTEST: Duration = Duration::from_millis(50);
+
+/// How long those after them do: only whoever takes a lock for a moment lets them through.
+const A_MOMENT: Duration = Duration::from_millis(2);
 
 /// How often a call that met others is repeated.
 const REPEATS: u32 = 5;
@@ -49,6 +60,15 @@ struct Work {
     reply: oneshot::Sender<Answer>,
 }
 
+impl Work {
+    /// How long its text is.
+    fn bytes(&self) -> usize {
+        match &self.ask {
+            Ask::Request(text) | Ask::Call(_, text) => text.len(),
+        }
+    }
+}
+
 enum Ask {
     /// About a job: may share a call.
     Request(String),
@@ -57,31 +77,46 @@ enum Ask {
 }
 
 impl Lane {
-    /// Starts so many tasks.
+    /// Starts so many tasks. Each connects with its first call.
     pub(super) fn start(place: &Arc<Place>, connections: usize) -> Lane {
+        Lane::serve(place, (0..connections).map(|_| Link::new(place.clone())).collect())
+    }
+
+    /// The same, once all are connected: no call has to wait for that.
+    pub(super) async fn connect(place: &Arc<Place>, connections: usize) -> Result<Lane, ConnectError> {
+        let mut links = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            let mut link = Link::new(place.clone());
+            link.connect().await?;
+            links.push(link);
+        }
+        Ok(Lane::serve(place, links))
+    }
+
+    fn serve(place: &Place, links: Vec<Link>) -> Lane {
         let (queue, requests) = mpsc::channel(QUEUE);
         let queued = Arc::new(Mutex::new(Queued { requests, next: None }));
-        for _ in 0..connections {
-            tokio::spawn(serve(Link::new(place.clone()), queued.clone()));
+        for link in links {
+            tokio::spawn(serve(link, queued.clone()));
         }
         Lane { queue, server: place.address.shown.as_str().into() }
     }
 
     /// Carries out one request about a job. Answers its row.
     pub(super) async fn request(&self, doing: &'static str, ask: String) -> Result<Row, StoreError> {
-        let entered = self.enter_request(ask).await;
+        let entered = self.enter_request(ask, deadline()).await;
         self.row(doing, entered.answer().await)
     }
 
     /// Puts a request about a job into the queue.
-    pub(super) async fn enter_request(&self, ask: String) -> Entered {
-        self.enter(Ask::Request(ask), CALL_LIMIT, deadline()).await
+    pub(super) async fn enter_request(&self, ask: String, deadline: Instant) -> Entered {
+        self.enter(Ask::Request(ask), PATIENCE, deadline).await
     }
 
     /// The one row of a request.
     pub(super) fn row(&self, doing: &'static str, answer: Answer) -> Result<Row, StoreError> {
         let rows = answer.map_err(|fault| fault.told(doing))?;
-        rows.into_iter().next().ok_or_else(|| self.unreadable(doing, "a request was not answered"))
+        rows.into_iter().next().ok_or_else(|| self.done_or_not(doing, "a request was not answered"))
     }
 
     /// Puts a call of its own into the queue; it waits for a lock as long as `patience` says.
@@ -102,14 +137,22 @@ impl Lane {
         function: &'static Function,
         ask: String,
     ) -> Result<Vec<Row>, StoreError> {
-        let entered = self.enter_call(function, ask, CALL_LIMIT, deadline()).await;
+        let entered = self.enter_call(function, ask, PATIENCE, deadline()).await;
         entered.answer().await.map_err(|fault| fault.told(doing))
     }
 
-    /// Of an answer that is not understood.
+    /// Of an answer to a question that is not understood.
     pub(super) fn unreadable(&self, doing: &'static str, reason: impl ToString) -> StoreError {
-        let error = PostgresError::Unreadable { server: self.server.to_string(), reason: reason.to_string() };
-        StoreError::Rejected { doing, source: Box::new(error) }
+        StoreError::Rejected { doing, source: Box::new(self.not_understood(reason)) }
+    }
+
+    /// Of an answer that is not understood, where what it answers may have been done.
+    pub(super) fn done_or_not(&self, doing: &'static str, reason: impl ToString) -> StoreError {
+        StoreError::Unknown { doing, source: Box::new(self.not_understood(reason)) }
+    }
+
+    fn not_understood(&self, reason: impl ToString) -> PostgresError {
+        PostgresError::Unreadable { server: self.server.to_string(), reason: reason.to_string() }
     }
 
     async fn enter(&self, ask: Ask, patience: Duration, deadline: Instant) -> Entered {
@@ -146,6 +189,12 @@ pub(super) fn deadline() -> Instant {
     now() + CALL_LIMIT
 }
 
+/// Whether a call that is sent now may still be answered in time: with less than the margin left the server would not
+/// wait for any lock.
+pub(super) fn has_time(deadline: Instant) -> bool {
+    now() + MARGIN < deadline
+}
+
 /// What waits for any of the tasks of a lane.
 struct Queued {
     requests: mpsc::Receiver<Work>,
@@ -161,15 +210,15 @@ impl Queued {
             None => self.requests.recv().await?,
         };
         let mut together = vec![first];
+        let mut bytes = together[0].bytes();
         while matches!(together[0].ask, Ask::Request(_)) && together.len() < TOGETHER {
-            match self.requests.try_recv() {
-                Ok(work) if matches!(work.ask, Ask::Request(_)) => together.push(work),
-                Ok(work) => {
-                    self.next = Some(work);
-                    break;
-                }
-                Err(_) => break,
+            let Ok(work) = self.requests.try_recv() else { break };
+            bytes += work.bytes();
+            if !matches!(work.ask, Ask::Request(_)) || bytes > TOGETHER_BYTES {
+                self.next = Some(work);
+                break;
             }
+            together.push(work);
         }
         Some(together)
     }
@@ -186,7 +235,7 @@ async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>) {
         works.retain(|work| !work.reply.is_closed());
         let mut in_time = Vec::with_capacity(works.len());
         for work in works {
-            if work.deadline <= now() {
+            if !has_time(work.deadline) {
                 let busy = PostgresError::Busy { server: link.server().to_owned() };
                 tell(work, Err(Fault::NotSent(busy.into())));
             } else {
@@ -209,39 +258,33 @@ async fn together(link: &mut Link, works: Vec<Work>) {
         Ok(rows) => return hand_out(link, works, rows),
         Err(fault) => fault,
     };
-    if matches!(fault, Fault::NotSent(_) | Fault::Unknown(_) | Fault::Hindered(_)) {
+    if fault.concerns_all() {
         return works.into_iter().for_each(|work| tell(work, Err(fault.clone())));
     }
     // S14: a job whose row is held, or whose record is damaged, stands in nobody's way but its own.
-    let mut held = Vec::new();
+    let mut waited = Duration::ZERO;
     for work in works {
-        let Ask::Request(request) = &work.ask else { unreachable!("only requests travel together") };
-        let ask = batch_of(&[request]);
-        match repeated(link, &BATCH, &ask, SHORTEST, work.deadline).await {
-            Err(Fault::Locked(_)) => held.push(work),
-            answer => tell(work, answer),
+        let began = now();
+        let patience = if waited < SHORT { SHORTEST } else { A_MOMENT };
+        let answer = repeated_alone(link, &work, patience).await;
+        if matches!(answer, Err(Fault::Locked(_))) {
+            waited += now() - began;
         }
-    }
-    for work in held {
-        alone(link, work).await;
+        tell(work, answer);
     }
 }
 
-/// Sends one call, and for as long as a row is held and there is time once more.
+/// Sends one call.
 async fn alone(link: &mut Link, work: Work) {
-    let request;
-    let (function, ask) = match &work.ask {
-        Ask::Request(ask) => {
-            request = batch_of(&[ask]);
-            (&BATCH, &request)
-        }
-        Ask::Call(function, ask) => (*function, ask),
-    };
-    let mut answer = repeated(link, function, ask, work.patience, work.deadline).await;
-    while matches!(answer, Err(Fault::Locked(_))) && work.patience == CALL_LIMIT && now() + MARGIN * 2 < work.deadline {
-        answer = repeated(link, function, ask, work.patience, work.deadline).await;
-    }
+    let answer = repeated_alone(link, &work, work.patience).await;
     tell(work, answer);
+}
+
+async fn repeated_alone(link: &mut Link, work: &Work, patience: Duration) -> Answer {
+    match &work.ask {
+        Ask::Request(request) => repeated(link, &BATCH, &batch_of(&[request]), patience, work.deadline).await,
+        Ask::Call(function, ask) => repeated(link, function, ask, patience, work.deadline).await,
+    }
 }
 
 /// Sends a call, and at once again when it met others and was rolled back.
@@ -299,4 +342,27 @@ fn hand_out(link: &Link, works: Vec<Work>, rows: Vec<Row>) {
 /// A caller that has given up meanwhile sends the same again (S13).
 fn tell(work: Work, answer: Answer) {
     let _ = work.reply.send(answer);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A payload is up to a mebibyte: sixty-four of them are not one call.
+    #[tokio::test]
+    async fn long_requests_do_not_travel_together() {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let mut queued = Queued { requests, next: None };
+        for bytes in [10, 2 * TOGETHER_BYTES, TOGETHER_BYTES / 2, TOGETHER_BYTES / 2, 1, 1] {
+            let (reply, _) = oneshot::channel();
+            let work = Work { ask: Ask::Request("x".repeat(bytes)), patience: PATIENCE, deadline: deadline(), reply };
+            queue.try_send(work).unwrap_or_else(|_| panic!("there is room"));
+        }
+        drop(queue);
+        let mut calls = Vec::new();
+        while let Some(works) = queued.take().await {
+            calls.push(works.len());
+        }
+        assert_eq!(calls, [1, 1, 2, 2], "all go, in their order");
+    }
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::address::Address;
 use super::call::{self, Function, Row};
-use super::error::{Fault, PostgresError, Shared};
+use super::error::{ConnectError, Fault, PostgresError, Shared};
 use super::{answer, ask, connect};
 use crate::view::{CALL_LIMIT, Identity};
 
@@ -17,12 +17,22 @@ use crate::view::{CALL_LIMIT, Identity};
 /// call is known not to have been sent, instead of perhaps.
 pub(super) const TRUSTED: Duration = Duration::from_millis(500);
 
-/// A connection is made anew after so long: its plans were made for the tables as they were, and its name may lead to
-/// another server by now.
+/// How long a connection that is asked may take to answer. A new one is made then, while there is still time for the
+/// call.
+const PING_LIMIT: Duration = Duration::from_millis(500);
+
+/// A connection is made anew after so long, and a part of [`SPREAD`]: its plans were made for the tables as they were,
+/// and its name may lead to another server by now.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
+/// So that not all connections of all hosts are made anew at once, as they were made at once when the server came back.
+const SPREAD: Duration = Duration::from_secs(5 * 60);
+
+/// How long the successor of a connection that still works may take, and after how long it is tried again.
+const SUCCESSION: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+
 /// How long a connection is used before it is asked again who the store is.
-pub(super) const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(5);
 
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -48,10 +58,11 @@ pub(super) struct Place {
 pub(super) struct Link {
     place: Arc<Place>,
     db: Option<PgConnection>,
-    opened: Instant,
     /// When this connection was asked last who the store is; none: not yet.
     looked: Option<Instant>,
     used: Instant,
+    /// When the connection is to be made anew.
+    pub(super) renew_at: Instant,
     failures: u32,
     not_before: Instant,
 }
@@ -60,7 +71,7 @@ impl Link {
     /// Connects with the first call.
     pub(super) fn new(place: Arc<Place>) -> Link {
         let now = now();
-        Link { place, db: None, opened: now, looked: None, used: now, failures: 0, not_before: now }
+        Link { place, db: None, looked: None, used: now, renew_at: now, failures: 0, not_before: now }
     }
 
     pub(super) fn server(&self) -> &str {
@@ -76,9 +87,17 @@ impl Link {
         patience: Duration,
         deadline: Instant,
     ) -> Result<Vec<Row>, Fault> {
+        if deadline <= now() {
+            return Err(Fault::NotSent(self.late()));
+        }
         let db = self.connected(deadline).await?;
         let mut db = self.recognized(db, deadline).await?;
         let left = deadline.saturating_duration_since(now()).saturating_sub(MARGIN);
+        if left.is_zero() {
+            // It would be sent all the same, and then nobody would know.
+            self.db = Some(db);
+            return Err(Fault::NotSent(self.late()));
+        }
         // A row that somebody holds and somebody else waits for is waited for twice: for one's turn, and for the row.
         let document = call::document(&self.place.namespace, patience.min(left / 2), ask);
         let sent = call::send(&mut db, self.place.address.transport, function, &document);
@@ -101,20 +120,24 @@ impl Link {
         }
     }
 
+    /// Connects now rather than with the first call.
+    pub(super) async fn connect(&mut self) -> Result<(), ConnectError> {
+        self.db = Some(connect::open(&self.place.address).await?);
+        self.begins();
+        Ok(())
+    }
+
     /// The connection: the one there is, if it still answers, or a new one.
     async fn connected(&mut self, deadline: Instant) -> Result<PgConnection, Fault> {
-        if now().saturating_duration_since(self.opened) > LIFETIME {
-            // Nothing is under way on it.
-            self.db = None;
-        }
+        self.succeed(deadline).await;
         if let Some(mut db) = self.db.take() {
             if now().saturating_duration_since(self.used) < TRUSTED {
                 return Ok(db);
             }
-            match timeout_at(deadline, db.ping()).await {
+            match timeout_at(deadline.min(now() + PING_LIMIT), db.ping()).await {
                 Ok(Ok(())) => return Ok(db),
                 Ok(Err(error)) => tracing::info!(server = self.server(), %error, "a connection was lost"),
-                Err(_) => return Err(Fault::NotSent(self.late())),
+                Err(_) => tracing::info!(server = self.server(), "a connection has fallen silent"),
             }
         }
         if timeout_at(deadline, sleep_until(self.not_before)).await.is_err() {
@@ -124,9 +147,7 @@ impl Link {
             Ok(opened) => opened,
             Err(_) => return Err(Fault::NotSent(self.late())),
         };
-        self.opened = now();
-        self.looked = None;
-        opened.inspect(|_| self.failures = 0).map_err(|source| {
+        opened.inspect(|_| self.begins()).map_err(|source| {
             let (first, most) = BACKOFF;
             self.not_before = now() + first.saturating_mul(1 << self.failures.min(10)).min(most);
             self.failures += 1;
@@ -174,7 +195,42 @@ impl Link {
         PostgresError::Another { server, namespace }.into()
     }
 
+    /// A connection that has served its time gets a successor. As long as none can be made it serves on.
+    async fn succeed(&mut self, deadline: Instant) {
+        if self.db.is_none() || now() < self.renew_at {
+            return;
+        }
+        let (limit, pause) = SUCCESSION;
+        match timeout_at(deadline.min(now() + limit), connect::open(&self.place.address)).await {
+            Ok(Ok(db)) => {
+                // Nothing is under way on the old one.
+                self.db = Some(db);
+                self.begins();
+            }
+            failed => {
+                self.renew_at = now() + pause;
+                tracing::info!(server = self.server(), ?failed, "a connection serves on: it has no successor yet");
+            }
+        }
+    }
+
+    /// There is a new connection.
+    fn begins(&mut self) {
+        self.looked = None;
+        self.used = now();
+        self.renew_at = self.used + LIFETIME + spread();
+        self.failures = 0;
+    }
+
     fn late(&self) -> Shared {
         PostgresError::Late { server: self.server().to_owned() }.into()
     }
+}
+
+/// Some part of [`SPREAD`].
+fn spread() -> Duration {
+    let mut part = [0];
+    // Without random bits connections are only made anew at the same time.
+    let _ = getrandom::fill(&mut part);
+    SPREAD * u32::from(part[0]) / 256
 }

@@ -43,8 +43,7 @@ pub(super) struct Hints {
 impl Hints {
     /// Begins to listen, and answers once it does.
     pub(super) async fn start(place: &Arc<Place>, wakeups: Arc<Wakeups>) -> Result<Hints, ConnectError> {
-        let failed = |error| ConnectError::from_server(&place.address.shown, error);
-        let listener = listen(&place.address).await.map_err(failed)?;
+        let listener = listen(&place.address).await?;
         let listening = tokio::spawn(hear(listener, place.clone(), wakeups));
         let (queue, hints) = mpsc::channel(QUEUE);
         tokio::spawn(send(hints, Link::new(place.clone())));
@@ -82,18 +81,26 @@ async fn send(mut hints: mpsc::Receiver<JobKey>, mut link: Link) {
     }
 }
 
-async fn listen(address: &Address) -> Result<PgListener, sqlx::Error> {
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .acquire_timeout(CONNECT_LIMIT)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .connect_lazy_with(address.options.clone());
-    let mut listener = PgListener::connect_with(&pool).await?;
-    // A lost connection is seen as such, and this module decides when to try again.
-    listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
-    Ok(listener)
+/// Connects and listens, or says within [`CONNECT_LIMIT`] why not.
+async fn listen(address: &Address) -> Result<PgListener, ConnectError> {
+    let listening = async {
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(CONNECT_LIMIT)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connect_lazy_with(address.options.clone());
+        let mut listener = PgListener::connect_with(&pool).await?;
+        // A lost connection is seen as such, and this module decides when to try again.
+        listener.eager_reconnect(false);
+        listener.listen(CHANNEL).await?;
+        Ok(listener)
+    };
+    let server = || address.shown.clone();
+    match timeout(CONNECT_LIMIT, listening).await {
+        Ok(listening) => listening.map_err(|error| ConnectError::from_server(&server(), error)),
+        Err(_) => Err(ConnectError::Silent { server: server(), after: CONNECT_LIMIT }),
+    }
 }
 
 /// Listens for ever, again and again where the connection is lost.
@@ -108,7 +115,10 @@ async fn hear(first: PgListener, place: Arc<Place>, wakeups: Arc<Wakeups>) {
         sleep(PAUSE).await;
         match listen(&place.address).await {
             Ok(again) => listener = Some(again),
-            Err(error) => tracing::debug!(server, %error, "releases are not heard of yet"),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::debug!(server, error, "releases are not heard of yet");
+            }
         }
     }
 }

@@ -1,13 +1,13 @@
 -- about: who this store is, and in which layout it keeps its records. Made when it is first used.
 --
--- Keys: KEYS[1] is the prefix `leasehold:{<namespace>}:`.
+-- Keys: KEYS[1] is the prefix `leasehold:{<namespace>}:`, KEYS[2] the key `never`.
 --   about  hash: layout, id, secret
 --   never  does not exist
 -- Arguments: 1 the layout that this host knows  2 a new id  3 a new secret, 32 bytes
 -- Answers: layout, id, secret
 
 -- A replica is found out here, before anything is asked of it: this changes nothing, and fails there.
-redis.call('HDEL', KEYS[1] .. 'never', '')
+redis.call('HDEL', KEYS[2], '')
 local key = KEYS[1] .. 'about'
 local found = redis.call('HMGET', key, 'layout', 'id', 'secret')
 if not found[1] then

@@ -6,6 +6,7 @@ use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 use super::error::ConnectError;
+use crate::address::{is_namespace, redacted};
 
 /// Data that was sent and is not acknowledged by the other machine for so long means that the connection is gone.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
@@ -66,37 +67,19 @@ fn options(url: &str, server: &str) -> Result<(String, u32), ConnectError> {
             Some(("wait", number)) => {
                 wait = number.parse().map_err(|_| refused("wait must be a number of replicas".to_owned()))?;
             }
+            // It is not shown: behind a `?` that was meant for the password, it would be a part of that.
             _ => {
-                let name = option.split('=').next().unwrap_or_default();
-                return Err(refused(format!("it has the option {name:?}, and only wait is known")));
+                let reason = "it has another option than wait, and others are not known; in a password write ? as %3F";
+                return Err(refused(reason.to_owned()));
             }
         }
     }
     Ok((address.to_owned(), wait))
 }
 
-/// A namespace has the form of a name, so that keys can be taken apart again.
 fn checked(namespace: &str) -> Result<String, ConnectError> {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = namespace.as_bytes();
-    let sound = (1..=64).contains(&bytes.len())
-        && plain(bytes[0])
-        && bytes.iter().all(|byte| plain(*byte) || matches!(byte, b'.' | b'_' | b'-'));
     let refused = || ConnectError::Namespace { namespace: namespace.chars().take(80).collect() };
-    sound.then(|| namespace.to_owned()).ok_or_else(refused)
-}
-
-/// A URL as it may be shown: what stands before the last `@`, and every option, is `***`.
-fn redacted(url: &str) -> String {
-    let (address, options) = match url.split_once('?') {
-        Some((address, _)) => (address, "?***"),
-        None => (url, ""),
-    };
-    match (address.split_once("://"), address.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://***@{host}{options}"),
-        (None, Some((_, host))) => format!("***@{host}{options}"),
-        (_, None) => format!("{address}{options}"),
-    }
+    is_namespace(namespace).then(|| namespace.to_owned()).ok_or_else(refused)
 }
 
 #[cfg(test)]
@@ -105,8 +88,13 @@ mod tests {
 
     #[test]
     fn a_password_is_never_shown() {
-        assert_eq!(redacted("redis://u:p@w@h:6379/2?wait=1"), "redis://***@h:6379/2?***");
-        for url in ["redis://u:secret@h:x", "u:secret@h", "http://u:secret@h", "redis://:secret@h?secret=1"] {
+        for url in [
+            "redis://u:secret@h:x",
+            "u:secret@h",
+            "http://u:secret@h",
+            "redis://:secret@h?secret=1",
+            "redis://u:a?secret@h",
+        ] {
             let error = Config::new(url, "prod").err().expect("a wrong URL is refused");
             let told = format!("{error} {error:?}");
             assert!(!told.contains("secret@"), "{told}");
@@ -123,9 +111,7 @@ mod tests {
 
     #[test]
     fn a_namespace_is_a_name() {
-        for bad in ["", "a/b", "{a}", "A", ".a", &"a".repeat(65)] {
-            assert!(Config::new("redis://h", bad).is_err(), "{bad:?}");
-        }
+        assert!(Config::new("redis://h", "{a}").is_err());
         assert!(Config::new("redis://h", "prod-1").is_ok());
     }
 }

@@ -23,7 +23,7 @@ if current ~= token or flags % 2 == 1 then
   -- S13: the same token and outcome again is answered as the first time. The attempt itself must have said so: a run
   -- that the store gave up was not finished by its token, and has no usage.
   -- As on_master of lib/job.lua, which tells why.
-  redis.call('HDEL', KEYS[1] .. 'never', '')
+  redis.call('HDEL', KEYS[2], '')
   local final = not record and redis.call('HGET', finals, id)
   if final and string.sub(final, 18, 33) == token then
     local _, _, its_outcome, at = struct.unpack('<I4c0I4c0I4c0', final, 102)

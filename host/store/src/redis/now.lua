@@ -1,6 +1,6 @@
 -- now: the store's clock.
 --
--- Keys: KEYS[1] tells which server and namespace are meant.
+-- Keys: KEYS[1] and KEYS[2] tell which server and namespace are meant.
 -- Answers: now
 
 return clock()

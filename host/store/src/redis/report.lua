@@ -1,6 +1,6 @@
 -- report: a host says that it is there, and learns what was asked of it.
 --
--- Keys: KEYS[1] is the prefix `leasehold:{<namespace>}:`.
+-- Keys: KEYS[1] is the prefix `leasehold:{<namespace>}:`, KEYS[2] the key `never`, which does not exist.
 --   hosts       hash: host -> what it said, when it was heard of first, whether it was asked to drain
 --   hosts-seen  sorted set: host -> when it was heard of last
 -- Arguments: 1 the host, its name and instance in one  2 its name  3 what it says  4 how long the record of a host that

@@ -1,7 +1,8 @@
 -- What all verbs share: the clock, the guard of the version, the lock of a job, and how an answer is made.
 --
 -- Only the batch functions (leasehold.batch, leasehold.heartbeats, leasehold.write and the reads) are called from
--- outside, each in a statement of its own. Every name is written with its schema, so no search_path can lead astray.
+-- outside, each in a statement of its own. What is ours is written with its schema. Operators and the server's own
+-- functions are not: the driver sets search_path to pg_catalog for every call, so nobody's namesakes lead astray.
 
 -- The store's clock in whole milliseconds. Rules read it after the job's lock is held: a clock read before would stand
 -- still while the statement waits.

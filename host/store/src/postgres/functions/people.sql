@@ -60,11 +60,21 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- The newest runs of all jobs of a namespace, and those as old as the last of them. Scheduled ones come from the primary
--- key, in which they stand by their slots, on-demand ones from their own index. (OFFSET 0 has each run look its job up.)
--- Further arguments: as above.
+-- key, in which they stand by their slots, on-demand ones from their own index; those that are pending or running from
+-- the index of what is open, since they are few among all. (OFFSET 0 has each run look its job up.) Further arguments:
+-- as above.
 CREATE OR REPLACE FUNCTION leasehold.newest_of_all(space text, first_due bigint, of_status text, top bigint)
 RETURNS SETOF leasehold.runs
-LANGUAGE sql STABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF of_status IN ('pending', 'running') THEN
+        RETURN QUERY
+        SELECT r.* FROM leasehold.jobs j JOIN leasehold.runs r ON r.job_id = j.id
+        WHERE j.namespace = space AND r.ended_at IS NULL AND r.status = of_status AND r.due >= first_due
+        ORDER BY r.due DESC FETCH FIRST (top) ROWS WITH TIES;
+        RETURN;
+    END IF;
+    RETURN QUERY
     (SELECT r.* FROM leasehold.runs r CROSS JOIN LATERAL (
         SELECT FROM leasehold.jobs j WHERE j.id = r.job_id AND j.namespace = space OFFSET 0) j
     WHERE r.slot >= first_due AND r.slot < 9223372036854775807 AND (of_status IS NULL OR r.status = of_status)
@@ -73,7 +83,8 @@ LANGUAGE sql STABLE AS $$
     (SELECT r.* FROM leasehold.runs r CROSS JOIN LATERAL (
         SELECT FROM leasehold.jobs j WHERE j.id = r.job_id AND j.namespace = space OFFSET 0) j
     WHERE r.demand <> '' AND r.due >= first_due AND (of_status IS NULL OR r.status = of_status)
-    ORDER BY r.due DESC FETCH FIRST (top) ROWS WITH TIES)
+    ORDER BY r.due DESC FETCH FIRST (top) ROWS WITH TIES);
+END
 $$;
 
 -- "tenant","name" (null: all jobs), "status" (null: any), "since" (null: ever), "limit". Runs, newest first.
@@ -138,14 +149,19 @@ BEGIN
             WITH ORDINALITY AS t(tenant, name, slot, demand, body, nth)
         JOIN leasehold.jobs j ON j.namespace = doc->>'namespace' AND j.tenant = t.tenant AND j.name = t.name
         ORDER BY t.nth;
-    DELETE FROM leasehold.told t USING (
-        SELECT j.id, (
-            SELECT o.id FROM leasehold.told o WHERE o.job_id = j.id
-            ORDER BY o.id DESC OFFSET (doc->>'kept')::bigint LIMIT 1) AS newest_dropped
-        FROM (SELECT DISTINCT t.tenant, t.name
-            FROM jsonb_to_recordset(doc->'told') AS t(tenant text, name text)) named
-        JOIN leasehold.jobs j ON j.namespace = doc->>'namespace' AND j.tenant = named.tenant AND j.name = named.name) d
-        WHERE t.job_id = d.id AND t.id <= d.newest_dropped;
+    -- Several hosts trim the same job: in one order, and what another deletes already is left to it, so that they never
+    -- wait for each other crosswise.
+    DELETE FROM leasehold.told t WHERE (t.job_id, t.id) IN (
+        SELECT o.job_id, o.id FROM (
+            SELECT j.id AS job_id, (
+                SELECT k.id FROM leasehold.told k WHERE k.job_id = j.id
+                ORDER BY k.id DESC OFFSET (doc->>'kept')::bigint LIMIT 1) AS newest_dropped
+            FROM (SELECT DISTINCT t.tenant, t.name
+                FROM jsonb_to_recordset(doc->'told') AS t(tenant text, name text)) named
+            JOIN leasehold.jobs j
+                ON j.namespace = doc->>'namespace' AND j.tenant = named.tenant AND j.name = named.name) d
+        JOIN leasehold.told o ON o.job_id = d.job_id AND o.id <= d.newest_dropped
+        ORDER BY o.job_id, o.id FOR UPDATE OF o SKIP LOCKED);
 END
 $$;
 

@@ -64,36 +64,52 @@ BEGIN
 END
 $$;
 
--- Deletes final runs that nobody can ask for any more, with all that lies beside them. Answers how many.
+-- Deletes final runs that nobody can ask for any more, with all that lies beside them: no more of them, and no more of
+-- that, than a call has time for. Answers {pruned,more}: how many, and whether to go on in a call of its own.
 CREATE OR REPLACE FUNCTION leasehold.prune(job leasehold.jobs, ask leasehold.request, at bigint)
 RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     -- S15: a run stays while a claim for it could still be in time.
     before bigint := at - job.largest_bound - 10000;
+    most constant bigint := 100;
+    most_size constant bigint := 4194304;
+    most_ids constant bigint := 1000;
+    found_runs bigint;
     pruned bigint;
     freed bigint;
     forgotten bigint;
 BEGIN
-    WITH old AS (
-        SELECT r.slot, r.demand, r.due, r.ended_at FROM leasehold.runs r
+    WITH final AS (
+        SELECT r.slot, r.demand, r.due, r.ended_at, r.kept_size FROM leasehold.runs r
         WHERE r.job_id = job.id AND r.ended_at IS NOT NULL
         ORDER BY r.due DESC, r.slot, r.demand OFFSET ask.history_size
-    ), doomed AS (
-        DELETE FROM leasehold.runs r USING old o
-        WHERE r.job_id = job.id AND r.slot = o.slot AND r.demand = o.demand
-            AND o.due < before AND o.ended_at < before
+    ), old AS (
+        SELECT f.slot, f.demand, f.kept_size FROM final f
+        WHERE f.due < before AND f.ended_at < before
             -- S10: after an unblock the record alone says that a slot above the newest started one has run.
-            AND (o.demand <> '' OR coalesce(o.slot <= job.newest_started, false))
+            AND (f.demand <> '' OR coalesce(f.slot <= job.newest_started, false))
+        LIMIT most
+    ), counted AS (
+        SELECT o.slot, o.demand, sum(o.kept_size) OVER (ORDER BY o.slot, o.demand) - o.kept_size AS size_before
+        FROM old o
+    ), doomed AS (
+        DELETE FROM leasehold.runs r USING counted c
+        WHERE r.job_id = job.id AND r.slot = c.slot AND r.demand = c.demand AND c.size_before < most_size
         RETURNING r.demand, r.kept_size
     ), remembered AS (
         INSERT INTO leasehold.gone SELECT job.id, d.demand, at FROM doomed d WHERE d.demand <> ''
     )
-    SELECT count(*), coalesce(sum(d.kept_size), 0) INTO pruned, freed FROM doomed d;
+    SELECT count(*), coalesce(sum(d.kept_size), 0), (SELECT count(*) FROM old) INTO pruned, freed, found_runs
+    FROM doomed d;
     -- A pruned id is remembered for a day, so that a repeated trigger does not run twice.
-    DELETE FROM leasehold.gone g WHERE g.job_id = job.id AND g.pruned_at < at - 86400000;
+    DELETE FROM leasehold.gone g WHERE g.job_id = job.id AND g.demand IN (
+        SELECT o.demand FROM leasehold.gone o
+        WHERE o.job_id = job.id AND o.pruned_at < at - 86400000 LIMIT most_ids);
     GET DIAGNOSTICS forgotten = ROW_COUNT;
     job.stored := job.stored - freed;
-    RETURN leasehold.said(job, ask.ordinal, at, pruned > 0 OR forgotten > 0, pruned::text);
+    RETURN leasehold.said(job, ask.ordinal, at, pruned > 0 OR forgotten > 0, json_build_object(
+        'pruned', pruned,
+        'more', found_runs = most OR pruned < found_runs OR forgotten = most_ids)::text);
 END
 $$;

@@ -2,6 +2,9 @@
 
 use leasehold_test_servers::{PgBouncer, PoolMode, or_skip};
 
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Executor};
+
 use super::support::{Load, all_recorded, own_server, store};
 use crate::postgres::{ConnectError, PostgresStore};
 use crate::store::LeaseStore;
@@ -36,6 +39,24 @@ async fn a_transaction_pooler_without_the_flag_is_refused_with_the_hint() {
         assert!(matches!(refused, ConnectError::Pooler { .. }), "{}", super::support::told(&refused));
         assert!(refused.to_string().contains("?pooler=transaction"), "{refused}");
     }
+}
+
+/// So is one that gives out its connections in turn, where two clients at first meet two processes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_takes_turns_is_refused_without_the_flag() {
+    let Some(server) = own_server(&[]).await else { return };
+    let settings = [("ignore_startup_parameters", "extra_float_digits,options"), ("server_round_robin", "1")];
+    let started = PgBouncer::start_with(&server, PoolMode::Transaction, &settings).await;
+    let Some(pooler) = or_skip(started) else { return };
+    // Two at once, so that it has two connections.
+    let url = pooler.url();
+    let busy = || async {
+        let mut db = PgConnection::connect(&url).await.expect("a connection");
+        db.execute("SELECT pg_sleep(0.5)").await.expect("a while");
+    };
+    tokio::join!(busy(), busy());
+    let refused = PostgresStore::connect(&url, "leasehold").await.err().expect("it is refused");
+    assert!(matches!(refused, ConnectError::Pooler { .. }), "{}", super::support::told(&refused));
 }
 
 /// A pooler that is restarted costs errors that say so, and no restart of the host.

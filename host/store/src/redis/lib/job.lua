@@ -16,7 +16,7 @@
 --   jobs, open            sorted sets, by name: all jobs; jobs with unfinished runs
 --   kv, kv-keys           hash of the tenant's values; its keys in the order of their bytes
 --   stored                bytes that count against the tenant's quota
---   never                 does not exist
+--   never                 does not exist; it is KEYS[2]
 -- A run is named by its slot in decimal digits, or by `:` and the on-demand run's id: no field's name is like that.
 --
 -- A record is a head of fixed length, whose numbers are doubles, and a tail (lib/tail.lua); behind that of a final run
@@ -30,7 +30,7 @@
 -- exists changes nothing, and fails there. A script that begins with it also goes on when the server is out of memory:
 -- that is for the verbs that end runs or keep them going, and bring little.
 local function on_master()
-  redis.call('HDEL', KEYS[1] .. 'never', '')
+  redis.call('HDEL', KEYS[2], '')
 end
 
 -- A number, or false where it is missing.

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use leasehold_lease::id::{JobKey, TenantName};
-use leasehold_lease::op::{Announce, Heartbeat, HeartbeatAnswer};
+use leasehold_lease::op::{Announce, ClaimAnswer, Heartbeat, HeartbeatAnswer};
+use leasehold_lease::run::Status;
+use leasehold_lease::time::Millis;
 use leasehold_test_servers::{RedisCluster, RedisKind, or_skip};
 
-use super::support::{beat, finish, job, namespace, run, store, told, until_answered, win};
+use super::support::{beat, claim, finish, job, namespace, run, store, told, until_answered, win};
 use crate::conformance::{self, Bench, TestClock};
+use crate::error::StoreError;
 use crate::redis::{ConnectError, RedisStore};
 use crate::store::LeaseStore;
 
@@ -130,4 +133,60 @@ async fn waiting_for_replicas_is_refused_in_a_cluster() {
     let url = format!("{}?wait=1", cluster.urls()[0]);
     let error = RedisStore::connect(&url, "prod").await.err().expect("it is refused");
     assert!(matches!(error, ConnectError::WaitInCluster { .. }), "{}", told(&error));
+}
+
+/// While a slot moves from one master to another neither has all of a job: nothing is answered, and nothing is won
+/// again. When it has moved, all goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_answers_nothing_until_it_has_moved() {
+    let Some(cluster) = or_skip(RedisCluster::start(RedisKind::Redis).await) else { return };
+    let urls = cluster.urls();
+    let store = store(&urls[0]).await;
+    let now = store.now().await.expect("the time");
+    // A job whose slot lies on the second master: the store's own records stay where they are.
+    let (job, keys_slot) = {
+        let mut found = None;
+        for tenant in tenants() {
+            let slot: u16 = run(&urls[0], &["CLUSTER", "KEYSLOT", &store.server.keys.tenant(&tenant)]).await;
+            if (5461..=10922).contains(&slot) {
+                found = Some((job(&format!("{tenant}/nightly")), slot.to_string()));
+            }
+        }
+        found.expect("one of thirty tenants lies there")
+    };
+    let (done, live) = (win(&*store, &job, now).await, win(&*store, &job, Millis(now.0 + 1)).await);
+    finish(&*store, &job, &done).await.expect("an answer");
+    let ids = [run::<String>(&urls[1], &["CLUSTER", "MYID"]).await, run(&urls[2], &["CLUSTER", "MYID"]).await];
+    let _: () = run(&urls[2], &["CLUSTER", "SETSLOT", &keys_slot, "IMPORTING", &ids[0]]).await;
+    let _: () = run(&urls[1], &["CLUSTER", "SETSLOT", &keys_slot, "MIGRATING", &ids[1]]).await;
+    let stranger = claim(live.run.clone());
+    let nothing_is_answered = async || {
+        let error = store.claim(&job, &stranger).await.expect_err("neither master has all of it");
+        assert!(matches!(error, StoreError::Unknown { .. } | StoreError::NotSent { .. }), "{}", told(&error));
+        let error = beat(&*store, &job, &live).await.expect_err("neither master has all of it");
+        assert!(matches!(error, StoreError::Unknown { .. } | StoreError::NotSent { .. }), "{}", told(&error));
+    };
+    nothing_is_answered().await;
+    let keys: Vec<String> = run(&urls[1], &["CLUSTER", "GETKEYSINSLOT", &keys_slot, "100"]).await;
+    assert!(keys.len() > 2, "{keys:?}");
+    let port = urls[2].trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
+    let mut half_way = false;
+    for key in keys {
+        let _: String = run(&urls[1], &["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]).await;
+        if !half_way {
+            nothing_is_answered().await;
+            half_way = true;
+        }
+    }
+    nothing_is_answered().await;
+    for url in [&urls[2], &urls[1], &urls[0]] {
+        let _: () = run(url, &["CLUSTER", "SETSLOT", &keys_slot, "NODE", &ids[1]]).await;
+    }
+    let answer = until_answered(|| store.claim(&job, &stranger)).await.answer;
+    assert!(matches!(answer, ClaimAnswer::Running { .. }), "{answer:?}");
+    let again = claim(done.run.clone());
+    let answer = until_answered(|| store.claim(&job, &again)).await.answer;
+    assert_eq!(answer, ClaimAnswer::Ended(Status::Success));
+    let renewed = until_answered(|| beat(&*store, &job, &live)).await;
+    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
 }
