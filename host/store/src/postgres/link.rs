@@ -32,7 +32,7 @@ const SPREAD: Duration = Duration::from_secs(5 * 60);
 const SUCCESSION: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
 /// How long a connection is used before it is asked again who the store is.
-pub(super) const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(5);
 
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
@@ -155,33 +155,6 @@ impl Link {
         })
     }
 
-    /// A connection that has served its time gets a successor. As long as none can be made it serves on.
-    async fn succeed(&mut self, deadline: Instant) {
-        if self.db.is_none() || now() < self.renew_at {
-            return;
-        }
-        let (limit, pause) = SUCCESSION;
-        match timeout_at(deadline.min(now() + limit), connect::open(&self.place.address)).await {
-            Ok(Ok(db)) => {
-                // Nothing is under way on the old one.
-                self.db = Some(db);
-                self.begins();
-            }
-            failed => {
-                self.renew_at = now() + pause;
-                tracing::info!(server = self.server(), ?failed, "a connection serves on: it has no successor yet");
-            }
-        }
-    }
-
-    /// There is a new connection.
-    fn begins(&mut self) {
-        self.used = now();
-        self.looked = None;
-        self.renew_at = self.used + LIFETIME + spread();
-        self.failures = 0;
-    }
-
     /// The connection, once it is known to lead to the store that this process began with. A store that was emptied is
     /// told again who it is, before a host that starts now makes up something else.
     async fn recognized(&mut self, mut db: PgConnection, deadline: Instant) -> Result<PgConnection, Fault> {
@@ -220,6 +193,33 @@ impl Link {
     fn another(&self) -> Shared {
         let (server, namespace) = (self.server().to_owned(), self.place.namespace.clone());
         PostgresError::Another { server, namespace }.into()
+    }
+
+    /// A connection that has served its time gets a successor. As long as none can be made it serves on.
+    async fn succeed(&mut self, deadline: Instant) {
+        if self.db.is_none() || now() < self.renew_at {
+            return;
+        }
+        let (limit, pause) = SUCCESSION;
+        match timeout_at(deadline.min(now() + limit), connect::open(&self.place.address)).await {
+            Ok(Ok(db)) => {
+                // Nothing is under way on the old one.
+                self.db = Some(db);
+                self.begins();
+            }
+            failed => {
+                self.renew_at = now() + pause;
+                tracing::info!(server = self.server(), ?failed, "a connection serves on: it has no successor yet");
+            }
+        }
+    }
+
+    /// There is a new connection.
+    fn begins(&mut self) {
+        self.looked = None;
+        self.used = now();
+        self.renew_at = self.used + LIFETIME + spread();
+        self.failures = 0;
     }
 
     fn late(&self) -> Shared {

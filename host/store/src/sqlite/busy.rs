@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-/// How often a lock is asked for: with the steps below for about 2 s. Beyond that the caller is told that nothing was
-/// sent.
-const LONGEST: i32 = 1_333;
+/// How often a lock is asked for: with the steps below for about 1.6 s. Beyond that the caller is told that nothing was
+/// sent, while it still waits for its answer.
+const LONGEST: i32 = 1_000;
 
 /// A busy handler, called with the number of steps waited so far: waits a little; `false` once it has waited enough.
 ///

@@ -78,11 +78,15 @@ fn refuse_network(path: &Path) -> Result<(), OpenError> {
     let system = rustix::fs::statfs(path)
         .map_err(|errno| OpenError::Folder { path: path.to_path_buf(), source: errno.into() })?;
     // The field's width and sign differ between machines; the magic numbers have 32 bits.
-    let magic = system.f_type as u64 & 0xffff_ffff;
-    match FOREIGN.iter().find(|(known, _)| *known == magic) {
-        Some((_, kind)) => Err(OpenError::NotLocal { path: path.to_path_buf(), kind }),
+    match foreign_kind(system.f_type as u64 & 0xffff_ffff) {
+        Some(kind) => Err(OpenError::NotLocal { path: path.to_path_buf(), kind }),
         None => Ok(()),
     }
+}
+
+/// Which file system with files that another machine may have open has this magic number; none for one of this machine.
+fn foreign_kind(magic: u64) -> Option<&'static str> {
+    FOREIGN.iter().find(|(known, _)| *known == magic).map(|(_, kind)| *kind)
 }
 
 /// File systems whose files another machine may have open, by the magic numbers of statfs(2).
@@ -103,3 +107,20 @@ const FOREIGN: [(u64, &str); 15] = [
     (0x786f_4256, "a VirtualBox shared folder"),
     (0xbacb_acbc, "a VMware shared folder"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_systems_of_other_machines_are_refused_and_those_of_this_one_are_not() {
+        let (nfs, cifs, smb_2, plan_9, fuse) = (0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x6573_5546);
+        for magic in [nfs, cifs, smb_2, plan_9, fuse] {
+            assert!(foreign_kind(magic).is_some(), "{magic:#x}");
+        }
+        let (ext4, tmpfs, xfs, overlay, btrfs) = (0xef53, 0x0102_1994, 0x5846_5342, 0x794c_7630, 0x9123_683e);
+        for magic in [ext4, tmpfs, xfs, overlay, btrfs] {
+            assert_eq!(foreign_kind(magic), None, "{magic:#x}");
+        }
+    }
+}

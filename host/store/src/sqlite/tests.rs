@@ -1,6 +1,7 @@
 //! SQLite under the suite that every driver passes, and its own traps.
 
 mod files;
+mod older;
 mod processes;
 mod threads;
 

@@ -9,7 +9,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use leasehold_lease::time::Millis;
 use rusqlite::Connection;
@@ -24,13 +23,10 @@ use crate::error::StoreError;
 use crate::view::CALL_LIMIT;
 
 /// Requests that may wait. Callers beyond that wait to put theirs in.
-const QUEUE: usize = 1_024;
+pub(super) const QUEUE: usize = 1_024;
 
 /// Requests that share a transaction at most, so that none waits long for the others.
 pub(super) const BATCH: usize = 128;
-
-/// How long a call may take: twice the limit of a call, since it may wait for other processes first.
-const PATIENCE: Duration = CALL_LIMIT.saturating_mul(2);
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,13 +69,21 @@ impl Worker {
         let call = Call { doing, path: self.path.clone(), work, done: None, reply };
         let ended = || Box::new(SqliteError::Ended { path: self.path.to_path_buf() });
         let queue = self.queue.as_ref().expect("the queue is closed only by drop");
-        if queue.send(Box::new(call)).await.is_err() {
-            return Err(StoreError::NotSent { doing, source: ended() });
-        }
-        match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(answered) => answered.unwrap_or_else(|_| Err(StoreError::Unknown { doing, source: ended() })),
-            // Whether it has begun is not known here.
-            Err(_) => Err(StoreError::Unknown { doing, source: Box::new(SqliteError::slow(&self.path)) }),
+        let mut queued = false;
+        let asked = async {
+            if queue.send(Box::new(call)).await.is_err() {
+                return Err(StoreError::NotSent { doing, source: ended() });
+            }
+            queued = true;
+            answer.await.unwrap_or_else(|_| Err(StoreError::Unknown { doing, source: ended() }))
+        };
+        match tokio::time::timeout(CALL_LIMIT, asked).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                let source = Box::new(SqliteError::slow(&self.path));
+                // Once it is in the queue, whether it has begun is not known here.
+                Err(if queued { StoreError::Unknown { doing, source } } else { StoreError::NotSent { doing, source } })
+            }
         }
     }
 }

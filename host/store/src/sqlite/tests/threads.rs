@@ -4,7 +4,9 @@ use std::sync::mpsc;
 
 use rusqlite::ErrorCode;
 
+use super::super::worker::QUEUE;
 use super::*;
+use crate::view::CALL_LIMIT;
 
 /// A worker on a file of its own, and a second connection to look into it.
 fn worker(folder: &TempDir) -> (Worker, Connection) {
@@ -213,6 +215,60 @@ async fn a_locked_file_is_waited_for_and_then_nothing_was_sent() {
     db.execute_batch("ROLLBACK").unwrap();
     worker.call("testing", insert(1)).await.unwrap();
     assert_eq!(rows(&db), [1]);
+}
+
+#[tokio::test]
+async fn a_call_ends_by_itself_and_what_was_not_even_queued_was_not_sent() {
+    let folder = fast_folder();
+    let (worker, db) = worker(&folder);
+    let worker = Arc::new(worker);
+    let go = held_up(&worker).await;
+    let mut waiting = Vec::new();
+    for x in 0..QUEUE as i64 {
+        waiting.push(queued(&worker, insert(x)).await);
+    }
+    let beyond = tokio::time::timeout(CALL_LIMIT * 2, worker.call("testing", insert(-1)));
+    let error = beyond.await.expect("it ends by itself").unwrap_err();
+    assert!(matches!(error, StoreError::NotSent { .. }), "{error:?}");
+    for waiting in waiting {
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(matches!(error, StoreError::Unknown { .. }), "{error:?}");
+    }
+    drop(go);
+    worker.call("testing", insert(-2)).await.unwrap();
+    assert_eq!(rows(&db), [-2], "nobody waited for the others any more");
+}
+
+/// The store's clock is read when the lock is there: a lease counts from then.
+#[tokio::test]
+async fn the_clock_is_read_when_the_lock_is_free() {
+    let folder = fast_folder();
+    let store = Arc::new(SqliteStore::open(&file(&folder)).unwrap());
+    let other = Connection::open(file(&folder)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let offering = tokio::spawn({
+        let store = store.clone();
+        let offer = ("a".parse().unwrap(), leasehold_lease::op::Announce { fingerprint: "x".into() });
+        async move { store.announce(&[offer]).await }
+    });
+    tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+    assert!(!offering.is_finished(), "the file is locked");
+    let released = store.now().await.unwrap();
+    other.execute_batch("ROLLBACK").unwrap();
+    let answer = offering.await.unwrap().unwrap().remove(0).unwrap();
+    assert!(answer.now >= released, "{answer:?} is before {released:?}");
+}
+
+/// What was acknowledged survives the loss of power: both connections that write wait for the disk.
+#[test]
+fn connections_that_write_wait_for_the_disk() {
+    let folder = fast_folder();
+    drop(SqliteStore::open(&file(&folder)).unwrap());
+    for access in [Access::Write, Access::Heartbeat] {
+        let db = open::connect(&file(&folder), access).unwrap();
+        let full: i64 = db.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+        assert_eq!(full, 2, "{access:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,80 @@
+//! Files that a host of an older schema left behind.
+
+use std::fs;
+use std::thread;
+
+use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
+use leasehold_lease::log::{LogLevel, LogLine};
+use leasehold_lease::op::{Heartbeat, HeartbeatAnswer};
+use leasehold_lease::run::{Outcome, Status};
+use leasehold_lease::time::Slot;
+use leasehold_lease::write::{Change, Quota, Write, Written};
+
+use super::*;
+
+/// Hosts that start together.
+const HOSTS: usize = 8;
+
+/// Makes a file of schema 1.
+fn of_schema_1(path: &Path) {
+    let db = Connection::open(path).unwrap();
+    db.execute_batch(include_str!("../migrations/0001_first.sql")).unwrap();
+    db.execute_batch(include_str!("schema_1.sql")).unwrap();
+}
+
+fn job() -> JobKey {
+    "a".parse().unwrap()
+}
+
+fn run(slot: i64) -> RunKey {
+    RunKey { job: job(), run: RunId::Slot(Slot(Millis(slot))) }
+}
+
+#[test]
+fn who_only_reads_brings_no_file_up_to_date() {
+    let folder = fast_folder();
+    of_schema_1(&file(&folder));
+    let before = fs::read(file(&folder)).unwrap();
+    let error = SqliteStore::open_for_reading(&file(&folder)).err().expect("a refusal");
+    assert!(matches!(error, OpenError::Older { found: 1, .. }), "{error:?}");
+    assert_eq!(fs::read(file(&folder)).unwrap(), before);
+}
+
+/// However many hosts find it at once, it is brought up to date once, and what it holds goes on.
+#[tokio::test]
+async fn an_older_file_is_brought_up_to_date_with_all_it_holds() {
+    let folder = fast_folder();
+    of_schema_1(&file(&folder));
+    let opening: Vec<_> = (0..HOSTS)
+        .map(|_| {
+            let path = file(&folder);
+            thread::spawn(move || SqliteStore::open(&path).unwrap())
+        })
+        .collect();
+    let stores: Vec<_> = opening.into_iter().map(|thread| thread.join().unwrap()).collect();
+    for store in &stores {
+        assert_eq!(store.identity().await.unwrap().id, "0123456789abcdef0123456789abcdef");
+        let beat = Heartbeat { run: run(1_700_000_060_000).run, token: Token([7; 16]), progress: None };
+        let renewed = store.heartbeats(&[(job(), beat)]).await.unwrap().remove(0).unwrap().answer;
+        assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
+    }
+    let store = &stores[0];
+    let ended = store.show(&run(1_700_000_000_000)).await.unwrap().answer.unwrap().run;
+    assert_eq!(ended.outcome, Some(Outcome::Success { output: b"{}".to_vec(), cut: false }));
+    let live = store.show(&run(1_700_000_060_000)).await.unwrap().answer.unwrap().run;
+    assert_eq!((live.status, live.attempts[0].last_log.number), (Status::Running, 3));
+    // Its log goes on behind the numbers of then.
+    let said = |message: &str| {
+        let (at, level, target, message) = (Millis(0), LogLevel::Info, "t".into(), message.into());
+        Change::AppendLog(vec![LogLine { at, level, target, message, fields: Vec::new() }])
+    };
+    for (number, message, written) in [(3, "again", Written::Done), (4, "after", Written::Done)] {
+        let change = said(message);
+        let key = run(1_700_000_060_000);
+        let write = Write { run: key.run, token: Token([7; 16]), number, quota: Quota::default(), change };
+        assert_eq!(store.write(&job(), &write).await.unwrap().answer, written);
+    }
+    let log = store.read_log(&run(1_700_000_060_000), 0, 10).await.unwrap();
+    let lines: Vec<_> = log.iter().map(|entry| entry.line.message.as_str()).collect();
+    assert_eq!(lines, ["before", "after"], "number 3 was written then");
+}
