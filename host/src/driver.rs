@@ -4,6 +4,7 @@ mod announcing;
 mod calls;
 mod commands;
 mod guests;
+mod health;
 mod logs;
 mod polls;
 
@@ -27,6 +28,7 @@ use crate::places::Places;
 use crate::plugins::{Catalog, OfferedJob};
 
 use calls::Calls;
+use health::StoreHealth;
 pub(crate) use calls::News;
 pub use guests::limits as guest_limits;
 
@@ -95,20 +97,6 @@ pub(crate) struct Driver {
     stopping: Option<Stopping>,
 }
 
-/// Whether the store answers, as far as the last calls tell.
-struct StoreHealth {
-    reads: bool,
-    changes: bool,
-    /// When changes are tried again.
-    next_probe: Option<Mono>,
-}
-
-impl StoreHealth {
-    fn is_up(&self) -> bool {
-        self.reads && self.changes
-    }
-}
-
 struct Stopping {
     /// When guests of a job are interrupted.
     force: Vec<(Mono, JobKey)>,
@@ -127,7 +115,7 @@ impl Driver {
         Ok(Driver {
             identity,
             heart,
-            calls: Calls { clock, news, tasks: JoinSet::new() },
+            calls: Calls::new(clock, news),
             dice,
             inbox,
             jobs: HashMap::new(),
@@ -139,7 +127,7 @@ impl Driver {
             polling: false,
             next_announcement: None,
             announcing: false,
-            store: StoreHealth { reads: true, changes: true, next_probe: None },
+            store: StoreHealth::new(),
             instance,
             stopping: None,
             parts,
@@ -189,7 +177,7 @@ impl Driver {
             News::Announced(answers) => self.announced(answers),
             News::NotAnnounced => self.not_announced(),
             News::Polled => self.polling = false,
-            News::Store { side, trouble } => self.store_heard(side, trouble),
+            News::Store { side, began, trouble } => self.store_heard(side, began, trouble),
         }
     }
 
@@ -236,7 +224,7 @@ impl Driver {
         if self.stopping.is_none() && !self.announcing && self.next_announcement.is_some_and(|at| at <= now) {
             self.announce();
         }
-        if self.stopping.is_none() && self.store.next_probe.is_some_and(|at| at <= now) {
+        if self.stopping.is_none() && self.store.next_probe().is_some_and(|at| at <= now) {
             self.probe();
         }
         let due = |stopping: &mut Stopping| {
@@ -256,7 +244,7 @@ impl Driver {
         let announcement = self.next_announcement.filter(|_| self.stopping.is_none() && !self.announcing);
         let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
         let idle = clock::mono() + Duration::from_secs(60);
-        let probe = self.store.next_probe.filter(|_| self.stopping.is_none());
+        let probe = self.store.next_probe().filter(|_| self.stopping.is_none());
         [timer, poll, announcement, probe, stop].into_iter().flatten().min().unwrap_or(idle)
     }
 

@@ -42,6 +42,8 @@ impl Node {
     /// The value as a message may repeat it.
     pub(crate) fn shown(&self) -> String {
         match &self.value {
+            // An address in the wrong place may hold a password all the same.
+            Value::Text(text) if text.contains("://") || text.contains('@') => quoted(&leasehold_store::redacted(text)),
             Value::Text(text) => quoted(text),
             Value::Integer(n) => n.to_string(),
             Value::HugeInteger(digits) => quoted(digits),

@@ -3,11 +3,12 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_lease::agent::Input;
 use leasehold_lease::id::JobKey;
-use leasehold_lease::time::Millis;
+use leasehold_lease::time::{Millis, Mono};
 use leasehold_sandbox::Plugin;
 use leasehold_store::StoreError;
 use tokio::sync::mpsc;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::announcing::Announced;
 use crate::causes::chain;
-use crate::clock::StoreClock;
+use crate::clock::{self, StoreClock};
 use crate::plugins::OfferedJob;
 
 /// What the driver's loop hears.
@@ -33,6 +34,8 @@ pub(crate) enum News {
     Store {
         /// What was asked of it.
         side: Side,
+        /// When the call began.
+        began: Mono,
         /// Why not, if it has not.
         trouble: Option<String>,
     },
@@ -47,6 +50,8 @@ pub(crate) enum Side {
     Changes,
     /// To end a run, which a store may take that takes no other changes: one that is out of memory.
     Ends,
+    /// To change something that harms nobody, to see whether it does.
+    Probe,
 }
 
 /// Spawns calls and owns their tasks.
@@ -54,9 +59,20 @@ pub(super) struct Calls {
     pub(super) clock: Arc<StoreClock>,
     pub(super) news: mpsc::UnboundedSender<News>,
     pub(super) tasks: JoinSet<()>,
+    /// The store is down, which was told once: calls that fail meanwhile are no news.
+    down: Arc<AtomicBool>,
 }
 
 impl Calls {
+    pub(super) fn new(clock: Arc<StoreClock>, news: mpsc::UnboundedSender<News>) -> Calls {
+        Calls { clock, news, tasks: JoinSet::new(), down: Arc::default() }
+    }
+
+    /// Whether calls that fail are logged for those only who look for everything.
+    pub(super) fn quiet(&self, down: bool) {
+        self.down.store(down, Ordering::Relaxed);
+    }
+
     /// Sends what `call` answers, turned into news by `answered`. When it fails, or the deadline passes, `unanswered` is
     /// sent, once; a late answer still follows. An answer carries the store's clock.
     pub(super) fn spawn<T: Send + 'static>(
@@ -68,7 +84,8 @@ impl Calls {
         answered: impl FnOnce(T, Millis) -> Vec<News> + Send + 'static,
         unanswered: impl FnOnce() -> Vec<News> + Send + 'static,
     ) {
-        let (clock, news) = (self.clock.clone(), self.news.clone());
+        let (clock, news, down) = (self.clock.clone(), self.news.clone(), self.down.clone());
+        let began = clock::mono();
         let tell = move |all: Vec<News>| {
             // The driver has ended: nobody is left to hear it.
             all.into_iter().for_each(|one| drop(news.send(one)));
@@ -79,27 +96,38 @@ impl Calls {
             let answer = match tokio::time::timeout(deadline, &mut call).await {
                 Ok(answer) => answer,
                 Err(_) => {
-                    tracing::warn!(what, ?deadline, "the store did not answer in time");
+                    let why = format!("no answer within {deadline:?}");
+                    log(what, &why, &down);
                     tell(unanswered.take().map(|unanswered| unanswered()).unwrap_or_default());
-                    tell(vec![News::Store { side, trouble: Some(format!("no answer within {deadline:?}")) }]);
+                    tell(vec![News::Store { side, began, trouble: Some(why) }]);
                     call.await
                 }
             };
             match answer {
                 Ok((now, answer)) => {
                     clock.heard(now);
-                    tell(vec![News::Store { side, trouble: None }]);
+                    tell(vec![News::Store { side, began, trouble: None }]);
                     tell(answered(answer, now));
                 }
                 Err(error) => {
-                    tracing::warn!(what, error = &error as &dyn std::error::Error, "the store call failed");
+                    let why = chain(&error);
+                    log(what, &why, &down);
                     // First the input, so that what it gave up is caught up when the store is up again.
                     tell(unanswered.map(|unanswered| unanswered()).unwrap_or_default());
                     // A store that refuses a call has answered it.
                     let refused = matches!(error, StoreError::Rejected { .. });
-                    tell(vec![News::Store { side, trouble: (!refused).then(|| chain(&error)) }]);
+                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why) }]);
                 }
             }
         });
+    }
+}
+
+/// A call that has failed. In an outage every call does, which is said once.
+fn log(what: &str, why: &str, down: &AtomicBool) {
+    if down.load(Ordering::Relaxed) {
+        tracing::debug!(what, why, "a call to the store failed");
+    } else {
+        tracing::warn!(what, why, "a call to the store failed");
     }
 }

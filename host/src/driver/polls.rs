@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use leasehold_lease::agent::{Chance, EventKind, Input, Seen};
 use leasehold_lease::id::{Digest, JobKey, RunKey, TenantName};
-use leasehold_lease::time::Millis;
+use leasehold_lease::time::{Millis, Mono};
 use leasehold_sandbox::Plugin;
 use leasehold_store::{HostReport, RunStanding};
 
 use super::Driver;
 use super::calls::{News, Side};
+use super::health::Turn;
 use crate::clock;
 use crate::plugins::{Catalog, OfferedJob};
 
 /// Runs in one page of the poll.
 const PAGE: usize = 1_000;
-/// How often a store that takes no changes is tried.
-const PROBE: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Takes over what the plugin directory offers now.
@@ -121,26 +120,18 @@ impl Driver {
         );
     }
 
-    /// Notices when the store stops and begins to answer. A store may answer reads and take no changes: a full disk, a
-    /// demoted replica. It is up when it does both.
-    pub(super) fn store_heard(&mut self, side: Side, trouble: Option<String>) {
-        let was_up = self.store.is_up();
-        match side {
-            Side::Reads => self.store.reads = trouble.is_none(),
-            Side::Changes => self.store.changes = trouble.is_none(),
-            // That it takes the end of a run does not say that it takes anything else.
-            Side::Ends => self.store.changes &= trouble.is_none(),
-        }
-        if !self.store.changes && self.store.next_probe.is_none() {
-            self.store.next_probe = Some(clock::mono() + PROBE);
-        }
-        match (was_up, self.store.is_up()) {
-            (true, false) => {
+    /// Notices when the store stops and begins to answer.
+    pub(super) fn store_heard(&mut self, side: Side, began: Mono, trouble: Option<String>) {
+        let turn = self.store.heard(side, trouble.is_none(), began, clock::mono());
+        self.calls.quiet(!self.store.is_up());
+        match turn {
+            None => {}
+            Some(Turn::Down) => {
                 let why = trouble.unwrap_or_default();
                 let detail = format!("runs go on, and what they do is recorded when it is back ({why})");
                 self.tell_of_host(EventKind::StoreDown, detail);
             }
-            (false, true) => {
+            Some(Turn::Up) => {
                 self.tell_of_host(EventKind::StoreUp, "it answers again");
                 // Soon, but not all hosts at once.
                 self.next_poll = self.next_poll.min(clock::mono() + self.dice.up_to(Duration::from_secs(1)));
@@ -148,15 +139,13 @@ impl Driver {
                     self.feed(job, Input::StoreUp);
                 }
             }
-            (true, true) | (false, false) => {}
         }
     }
 
     /// While the store takes no changes, one that harms nobody is tried again and again: on an idle host nothing else
     /// would find out that it does.
     pub(super) fn probe(&mut self) {
-        self.store.next_probe = None;
-        if self.store.changes {
+        if !self.store.take_probe() {
             return;
         }
         let report = HostReport {
@@ -171,7 +160,7 @@ impl Driver {
         let deadline = Duration::from_secs(2);
         self.calls.spawn(
             "trying whether the store takes changes",
-            Side::Changes,
+            Side::Probe,
             deadline,
             call,
             |_, _| vec![],

@@ -2,25 +2,37 @@
 
 /// An address as it may be shown: everything between the scheme and the last `@`, and every option, is `***`.
 ///
-/// Where a `?` or `#` stands before the last `@`, it cannot be told whether it belongs to a password or begins the
-/// options, so that nothing but the scheme is shown.
+/// Where it cannot be told what is a password, nothing but the scheme is shown: where a `?` or `#` stands before the last
+/// `@`, where a colon is followed by no port, and where there is no scheme.
 pub fn redacted(url: &str) -> String {
-    let (scheme, rest) = match url.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), url),
+    let Some((scheme, rest)) = url.split_once("://") else {
+        let is_plain = !url.contains([':', '@', '=', '?', ' ']);
+        return if is_plain { url.to_owned() } else { "***".to_owned() };
     };
     let (user, place) = match rest.rsplit_once('@') {
         Some((user, place)) => (Some(user), place),
         None => (None, rest),
     };
-    if user.is_some_and(|user| user.contains(['?', '#'])) {
-        return format!("{scheme}***");
+    let (place, options) = match place.split_once(['?', '#']) {
+        Some((place, _)) => (place, "?***"),
+        None => (place, ""),
+    };
+    let hidden = match user {
+        Some(user) => user.contains(['?', '#']),
+        None => !ends_in_a_port(place),
+    };
+    if hidden {
+        return format!("{scheme}://***");
     }
     let user = user.map_or("", |_| "***@");
-    match place.split_once(['?', '#']) {
-        Some((place, _)) => format!("{scheme}{user}{place}?***"),
-        None => format!("{scheme}{user}{place}"),
-    }
+    format!("{scheme}://{user}{place}{options}")
+}
+
+/// Whether what follows the last colon of the host, if there is one, is a port: `host:1`, `[::1]`, `[::1]:1`.
+fn ends_in_a_port(place: &str) -> bool {
+    let host = place.split('/').next().unwrap_or_default();
+    let port = host.rsplit_once(']').map_or(host, |(_, port)| port).split_once(':');
+    port.is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether this can be a namespace: `[a-z0-9][a-z0-9._-]{0,63}`, so that keys can be taken apart again.
@@ -43,11 +55,16 @@ mod tests {
             "redis://u:pa?hunter2@h",
             "redis://u:pa#hunter2@h",
             "redis://h?password=x@hunter2",
+            "postgres://u:hunter2",
+            "redis:u:hunter2",
+            "host=127.0.0.1 password=hunter2",
         ] {
             assert!(!redacted(url).contains("hunter2"), "{url}: {}", redacted(url));
         }
         assert_eq!(redacted("redis://u:p@w@h:6379/2?wait=1"), "redis://***@h:6379/2?***");
-        assert_eq!(redacted("sqlite://a.db"), "sqlite://a.db");
+        for plain in ["sqlite://a.db", "redis://h:6379/2", "postgres://[::1]:5432/db", "redis://[::1]", "leasehold.db"] {
+            assert_eq!(redacted(plain), plain);
+        }
     }
 
     #[test]
