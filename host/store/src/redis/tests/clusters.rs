@@ -11,7 +11,7 @@ use leasehold_test_servers::{RedisCluster, RedisKind, or_skip};
 use super::support::{beat, claim, finish, job, namespace, run, store, told, until_answered, win};
 use crate::conformance::{self, Bench, TestClock};
 use crate::error::StoreError;
-use crate::redis::{ConnectError, RedisStore};
+use crate::redis::{ConnectError, RedisStore, Warning};
 use crate::store::LeaseStore;
 
 /// Runs cases of the suite, each in a namespace of its own.
@@ -124,6 +124,22 @@ async fn a_master_that_comes_back_is_used_again() {
         // It keeps nothing, so its runs are unknown, and refused.
         until_answered(|| beat(&*store, job, won)).await;
         until_answered(|| finish(&*store, job, won)).await;
+    }
+}
+
+/// A user who may not ask how a server is set up learns that it is a cluster all the same, and works there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_not_ask_for_the_settings_works_in_a_cluster() {
+    let Some(cluster) = or_skip(RedisCluster::start(RedisKind::Redis).await) else { return };
+    for url in cluster.urls() {
+        let may = ["ACL", "SETUSER", "app", "on", ">pw", "~leasehold:*", "&leasehold:*", "+@all", "-@dangerous"];
+        let _: () = run(&url, &may).await;
+    }
+    let store = store(&cluster.urls()[0].replace("redis://", "redis://app:pw@")).await;
+    assert_eq!(store.warnings(), [Warning::Unseen]);
+    let now = store.now().await.expect("the time");
+    for tenant in tenants() {
+        win(&*store, &job(&format!("{tenant}/nightly")), now).await;
     }
 }
 
