@@ -6,8 +6,10 @@
 //!
 //! The server answers before its replicas know and, by its settings, before its disk does: after a failover or a crash
 //! it may have lost what it has acknowledged. A run is then unknown, its runner is refused and stops, and its slot may
-//! run again. `?wait=N` in the URL makes every change wait for N replicas. What a server's settings put at risk is told
-//! by [`RedisStore::warnings`].
+//! run again. With `?wait=N` in the URL claims, ends, releases, writes and what people ask for (trigger, cancel, close,
+//! unblock, hold, prune) count as done once N replicas know; until then they are [`StoreError::Unknown`]. Heartbeats,
+//! announcements and what hosts say for people do not wait: losing one of them loses no run. What a server's settings
+//! put at risk is told by [`RedisStore::warnings`].
 //!
 //! In a cluster the URL names any of its servers; that one must be there when a host starts, and wake-ups are heard
 //! through it alone. Errors there say less: nearly every one leaves open whether the effect has happened.
@@ -28,7 +30,9 @@ mod record;
 mod scripts;
 mod server;
 mod trouble;
+mod unfinished;
 mod verbs;
+mod waiting;
 mod writing;
 
 use std::collections::HashSet;
@@ -61,8 +65,10 @@ use crate::view::{
 /// A store in a Redis or Valkey server, or in a cluster of them.
 pub struct RedisStore {
     server: Arc<Server>,
-    /// For all but heartbeats.
+    /// For all but heartbeats, and where changes wait for replicas but those.
     calls: Arc<Link>,
+    /// For changes; the same as `calls` where they do not wait.
+    changes: Arc<Link>,
     /// For heartbeats alone, so that nothing large is in front of them.
     beats: Arc<Link>,
     /// Hears what other hosts say.
@@ -97,8 +103,12 @@ impl RedisStore {
         for warning in &warnings {
             tracing::warn!(server = %server.config.server, "{warning}");
         }
+        let calls = Arc::new(Link::new(server.clone(), Purpose::Calls));
+        let waits = server.config.wait > 0;
+        let changes = if waits { Arc::new(Link::new(server.clone(), Purpose::Calls)) } else { calls.clone() };
         let store = RedisStore {
-            calls: Arc::new(Link::new(server.clone(), Purpose::Calls)),
+            calls,
+            changes,
             beats: Arc::new(Link::new(server.clone(), Purpose::Calls)),
             listening: Link::new(server.clone(), Purpose::Listening),
             registered: Mutex::default(),
@@ -106,7 +116,7 @@ impl RedisStore {
             warnings,
         };
         // Whoever has the store is woken from then on. A server that went away meanwhile comes back, or does not.
-        tokio::join!(store.calls.settled(), store.beats.settled(), store.listening.settled());
+        tokio::join!(store.calls.settled(), store.changes.settled(), store.beats.settled(), store.listening.settled());
         Ok(store)
     }
 }

@@ -2,7 +2,7 @@
 
 use leasehold_lease::id::{JobKey, RunKey, TenantName};
 use leasehold_lease::log::{LogLevel, LogLine};
-use leasehold_lease::op::{Announce, Stamped, TriggerAnswer};
+use leasehold_lease::op::{Announce, Stamped, Trigger, TriggerAnswer};
 use leasehold_lease::run::{Standing, Status};
 use leasehold_lease::write::Change;
 
@@ -140,6 +140,27 @@ pub async fn history_is_newest_first_and_filtered(bench: &Bench) {
     let narrow = HistoryQuery { job: Some(a), status: Some(Status::Success), since: Some(now - ms(20)), ..any.clone() };
     assert_eq!(ask(narrow).await, all[1..2]);
     assert_eq!(ask(HistoryQuery { job: Some(job("unknown")), ..any }).await, Vec::<String>::new());
+    many_older_unfinished_runs_hide_no_newer_final_one(bench).await;
+}
+
+/// However a driver reads: in pages, the unfinished ones apart from the others.
+async fn many_older_unfinished_runs_hide_no_newer_final_one(bench: &Bench) {
+    let job = job("many");
+    for n in 0..60 {
+        let id = format!("r{n}").parse().expect("an id");
+        let trigger = Trigger { id, payload: None, pending_max: 60 };
+        bench.store.trigger(&job, &trigger).await.expect("an answer");
+    }
+    let start = bench.now().await + ms(1);
+    let mut expected = Vec::new();
+    for n in 0..160 {
+        let run = slot(start + ms(n));
+        let token = bench.win(&job, &run, &bench.allowing()).await;
+        bench.finish(&job, &run, token, success()).await;
+        expected.insert(0, key(&job, &run).to_string());
+    }
+    let query = HistoryQuery { job: Some(job), limit: 150, ..HistoryQuery::default() };
+    assert_eq!(keys(&bench.store.history(&query).await.expect("runs").answer), expected[..150]);
 }
 
 /// Jobs are ordered by key, with what people want to know of each at a glance.

@@ -6,8 +6,13 @@
 -- Arguments: 1 the layout that this host knows  2 a new id  3 a new secret, 32 bytes
 -- Answers: layout, id, secret
 
--- A replica is found out here, before anything is asked of it: this changes nothing, and fails there.
+-- A replica is found out here, before anything is asked of it: this changes nothing, and fails there. And a user who may
+-- not touch one of the types that scripts use is found out too, before a script stops half-way for it.
 redis.call('HDEL', KEYS[2], '')
+redis.call('ZADD', KEYS[2], 'XX', 0, '')
+redis.call('SREM', KEYS[2], '')
+redis.call('LTRIM', KEYS[2], 0, 0)
+redis.call('SETRANGE', KEYS[2], 0, '')
 local key = KEYS[1] .. 'about'
 local found = redis.call('HMGET', key, 'layout', 'id', 'secret')
 if not found[1] then

@@ -24,12 +24,9 @@ local function offer(name, fingerprint)
 end
 
 local answers = {}
+-- A server that takes no writes at the moment says so here, for all of them: it is no fault of a record.
+on_master()
 for i = 1, #ARGV, 2 do
-  local sound, answer = pcall(offer, ARGV[i], ARGV[i + 1])
-  if not sound then
-    -- One record that cannot be read does not spoil the others.
-    answer = { false, type(answer) == 'table' and answer.err or tostring(answer) }
-  end
-  answers[#answers + 1] = answer
+  answers[#answers + 1] = apart(offer, ARGV[i], ARGV[i + 1])
 end
 return answers

@@ -7,12 +7,12 @@ use leasehold_lease::op::{Accepted, ClaimAnswer, Stamped};
 use leasehold_lease::run::Hold;
 use redis::Value;
 
-use super::batch::{Piece, side_by_side};
+use super::batch::{Piece, side_by_side_by};
 use super::call::Call;
 use super::decode::{Fields, unreadable};
 use super::error::another;
 use super::keys::run_id;
-use super::link::Link;
+use super::link::{Limit, Link};
 use super::record::{maybe_millis, maybe_slot, millis, status};
 use crate::error::StoreError;
 use crate::view::Each;
@@ -31,6 +31,7 @@ pub(super) fn stamped<A>(
 /// Sends the pieces of a batch and reads the answers, each in the place of its item.
 pub(super) async fn each<A>(
     doing: &'static str,
+    limit: Limit,
     many: usize,
     link: &Arc<Link>,
     pieces: &[Piece],
@@ -39,7 +40,7 @@ pub(super) async fn each<A>(
 ) -> Result<Vec<Each<A>>, StoreError> {
     let mut answers: Vec<Option<Each<A>>> = (0..many).map(|_| None).collect();
     let mut failed = None;
-    for (piece, answer) in pieces.iter().zip(side_by_side(link, doing, calls).await) {
+    for (piece, answer) in pieces.iter().zip(side_by_side_by(limit, link, doing, calls).await) {
         let values = answer.and_then(|answer| {
             let values = Fields::of("the answers", answer).map(|fields| fields.rest()).map_err(unreadable(doing))?;
             let complete = values.len() == piece.items.len();

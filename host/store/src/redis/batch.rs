@@ -8,7 +8,7 @@ use redis::Value;
 use tokio::task::JoinSet;
 
 use super::call::Call;
-use super::link::Link;
+use super::link::{Limit, Link};
 use crate::error::StoreError;
 
 /// A part of a batch: the tenant, and which items it has.
@@ -38,14 +38,24 @@ pub(super) async fn side_by_side(
     doing: &'static str,
     calls: Vec<Call>,
 ) -> Vec<Result<Value, StoreError>> {
+    side_by_side_by(Limit::of_a_call(), link, doing, calls).await
+}
+
+/// The same, by this limit.
+pub(super) async fn side_by_side_by(
+    limit: Limit,
+    link: &Arc<Link>,
+    doing: &'static str,
+    calls: Vec<Call>,
+) -> Vec<Result<Value, StoreError>> {
     if let [only] = &calls[..] {
-        return vec![link.call(doing, only).await];
+        return vec![link.call_by(limit, doing, only).await];
     }
     let mut under_way = JoinSet::new();
     let many = calls.len();
     for (at, call) in calls.into_iter().enumerate() {
         let link = link.clone();
-        under_way.spawn(async move { (at, link.call(doing, &call).await) });
+        under_way.spawn(async move { (at, link.call_by(limit, doing, &call).await) });
     }
     let mut answers: Vec<Option<Result<Value, StoreError>>> = (0..many).map(|_| None).collect();
     while let Some(ended) = under_way.join_next().await {

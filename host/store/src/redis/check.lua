@@ -2,16 +2,18 @@
 --
 -- Keys: see lib/job.lua.
 -- Arguments, two a run: job, run.
--- Answers: now, and for each run: newest started, newest skipped, and where it stands as lib/view.lua says (nothing: no
--- such run)
+-- Answers: now, and for each run: 1, newest started, newest skipped, and where it stands as lib/view.lua says (nothing:
+-- no such run); or, where the record cannot be read: nothing, the reason
+
+local function look(name, id)
+  local job = load_with(name, id)
+  local run, status, ending = find(job, id)
+  return { 1, known(job.newest_started), known(job.newest_skipped), run and standing(run, status, ending) or false }
+end
 
 local now = clock()
 local found = {}
 for i = 1, #ARGV, 2 do
-  local id = ARGV[i + 1]
-  local job = load_with(ARGV[i], id)
-  local run, status, ending = find(job, id)
-  found[#found + 1] =
-    { known(job.newest_started), known(job.newest_skipped), run and standing(run, status, ending) or false }
+  found[#found + 1] = apart(look, ARGV[i], ARGV[i + 1])
 end
 return { now, found }

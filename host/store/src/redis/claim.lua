@@ -101,6 +101,7 @@ local function win(job, ask, run, status)
   run.lease_end, run.released, run.starts = now + run.lease, false, run.starts + 1
   -- S1: attempts are 1, 2, 3 ... without gaps. S8: the fence is above every one that the job has given out.
   run.token, run.attempt = ARGV[3], run.attempt + 1
+  -- It is exact up to 2^53: slots until the year 2248. Beyond, neighbouring fences may be equal.
   run.fence = math.max(job.last_fence + 1, math.max(run.due, 0) * 1024 + run.attempt)
   run.started_at, run.attempt_ended_at, run.tail = now, -math.huge, ARGV[5]
   job.runs[id] = run

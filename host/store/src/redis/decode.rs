@@ -96,6 +96,11 @@ impl Fields {
         }
     }
 
+    /// The fields of a list within that begins with 1; one that begins with nothing tells why its record cannot be read.
+    pub(super) fn sound(&mut self, what: &'static str) -> Result<Fields, WireError> {
+        sound(what, self.next())
+    }
+
     /// What an unknown word is told as.
     pub(super) fn unknown<A>(&self, word: &str) -> Result<A, WireError> {
         Err(WireError::new(
@@ -103,6 +108,12 @@ impl Fields {
             format!("it has the unknown word {:?}", word.chars().take(40).collect::<String>()),
         ))
     }
+}
+
+/// As [`Fields::sound`].
+pub(super) fn sound(what: &'static str, value: Value) -> Result<Fields, WireError> {
+    let mut fields = Fields::of(what, value)?;
+    if fields.flag()? { Ok(fields) } else { Err(WireError::new("a record", fields.text()?)) }
 }
 
 /// What cannot be read was answered all the same, and sending the call again will not make it readable.

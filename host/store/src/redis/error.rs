@@ -146,6 +146,14 @@ pub enum ConnectError {
         /// The URL without its secrets.
         server: String,
     },
+    /// The server was starting all the time that a start may take.
+    #[error("{server} was still loading its data after {limit_ms} ms; start this host again when it is ready")]
+    StillLoading {
+        /// The URL without its secrets.
+        server: String,
+        /// How long was waited.
+        limit_ms: u128,
+    },
     /// The server has refused for another reason.
     #[error("{server} refused the store's first questions")]
     Refused {

@@ -1,6 +1,8 @@
 //! What a server says of itself at start, and what that means for a store.
 
-use redis::{InfoDict, Value};
+use std::collections::HashMap;
+
+use redis::{InfoDict, RedisResult, Value};
 
 use super::call::Call;
 use super::config::Config;
@@ -14,7 +16,7 @@ const OLDEST: (u64, u64) = (6, 2);
 /// What a server says of itself. What it does not say, or does not let us ask, is none.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Whether it said anything.
+    /// Whether it let us ask; if not, only `cluster` and `replica` are known.
     pub(super) known: bool,
     pub(super) version: String,
     pub(super) cluster: bool,
@@ -62,7 +64,7 @@ pub enum Warning {
     /// There are replicas.
     #[error(
         "the server has {replicas} replicas, and a failover may lose what was acknowledged last: those slots may run \
-         again; ?wait=N in the URL makes every change wait for N of them"
+         again; with ?wait=N in the URL no claim, end or write counts as done before N of them know of it"
     )]
     Replicas {
         /// How many.
@@ -86,13 +88,27 @@ impl Facts {
         let info = match connection.run(&Call::plain("INFO")).await {
             Ok(info) => redis::from_redis_value(info).map_err(|error| refused(error.into()))?,
             // A user that may not ask is no obstacle.
-            Err(error) if Trouble::of(&error) == Trouble::NotPermitted => return Ok(Facts::default()),
+            Err(error) if Trouble::of(&error) == Trouble::NotPermitted => {
+                return Facts::greeted(connection).await.map_err(refused);
+            }
             Err(error) => return Err(refused(error)),
         };
         let mut facts = Facts::read(&info);
         facts.save = setting(connection, "save").await;
         facts.appendfsync = setting(connection, "appendfsync").await;
         Ok(facts)
+    }
+
+    /// What a server says to everybody: enough to know how to talk to it.
+    async fn greeted(connection: &mut Connection) -> RedisResult<Facts> {
+        let said: HashMap<String, Value> = redis::from_redis_value(connection.run(&Call::plain("HELLO")).await?)?;
+        let text = |key: &str| match said.get(key) {
+            Some(Value::BulkString(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+            Some(Value::SimpleString(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let (cluster, replica) = (text("mode") == "cluster", matches!(text("role").as_str(), "replica" | "slave"));
+        Ok(Facts { cluster, replica, ..Facts::default() })
     }
 
     fn read(info: &InfoDict) -> Facts {
@@ -116,9 +132,6 @@ impl Facts {
 
     /// Whether a store can work with this, and what people should know.
     pub(super) fn judge(&self, config: &Config) -> Result<Vec<Warning>, ConnectError> {
-        if !self.known {
-            return Ok(vec![Warning::Unseen]);
-        }
         let server = config.server.clone();
         if version(&self.version).is_some_and(|version| version < OLDEST) {
             return Err(ConnectError::TooOld { server, version: self.version.clone() });
@@ -126,12 +139,16 @@ impl Facts {
         if self.replica {
             return Err(ConnectError::Replica { server, primary: self.primary.clone() });
         }
-        let evicts = !self.policy.is_empty() && self.policy != "noeviction";
+        // `volatile-*` takes keys with a time to live alone, and none of the store's has one: it is as good as noeviction.
+        let evicts = self.policy.starts_with("allkeys-");
         if evicts && self.max_memory > 0 {
             return Err(ConnectError::Evicts { server, policy: self.policy.clone() });
         }
         if self.cluster && config.wait > 0 {
             return Err(ConnectError::WaitInCluster { server });
+        }
+        if !self.known {
+            return Ok(vec![Warning::Unseen]);
         }
         let mut warnings = Vec::new();
         if evicts {
@@ -209,8 +226,11 @@ mod tests {
 
     #[test]
     fn what_is_risky_is_told() {
-        let lru = |facts: &mut Facts| facts.policy = "volatile-lru".into();
-        assert_eq!(judged(lru).expect("taken"), [Warning::MayEvict { policy: "volatile-lru".into() }]);
+        let lru = |facts: &mut Facts| facts.policy = "allkeys-lru".into();
+        assert_eq!(judged(lru).expect("taken"), [Warning::MayEvict { policy: "allkeys-lru".into() }]);
+        // No key of the store has a time to live.
+        let volatile = |facts: &mut Facts| (facts.policy, facts.max_memory) = ("volatile-lru".into(), 1);
+        assert_eq!(judged(volatile).expect("taken"), []);
         assert_eq!(judged(|facts| facts.aof = false).expect("taken"), [Warning::NotKept]);
         let snapshots = |facts: &mut Facts| (facts.aof, facts.save) = (false, Some("3600 1".into()));
         assert_eq!(judged(snapshots).expect("taken"), [Warning::SnapshotsOnly]);

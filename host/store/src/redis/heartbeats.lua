@@ -38,11 +38,6 @@ end
 local now, answers = clock(), {}
 on_master()
 for i = 1, #ARGV, 4 do
-  local sound, answer = pcall(renew, now, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
-  if not sound then
-    -- One record that cannot be read does not spoil the others.
-    answer = { false, type(answer) == 'table' and answer.err or tostring(answer) }
-  end
-  answers[#answers + 1] = answer
+  answers[#answers + 1] = apart(renew, now, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end
 return answers

@@ -36,6 +36,14 @@ impl RedisStore {
             for wave in jobs.chunks(WAVE) {
                 self.history_of(wave, query, since, &mut found).await?;
                 found.answer.sort_by_cached_key(|view| (Reverse(view.run.due), view.key.clone()));
+                // A run that ended between two pages, or was moved to the next one, was found twice: the later counts.
+                found.answer.dedup_by(|later, earlier| {
+                    let same = later.key == earlier.key;
+                    if same {
+                        std::mem::swap(later, earlier);
+                    }
+                    same
+                });
                 found.answer.truncate(query.limit);
                 // What is older than all that was found is not asked for any more.
                 if found.answer.len() == query.limit {
@@ -59,7 +67,8 @@ impl RedisStore {
         let status = query.status.map_or("", Status::word);
         let since = since.map_or_else(String::new, |since| instant(since.0).to_string());
         let size = query.limit.min(RUNS);
-        // For each job where its next page begins, and how many of its runs were found.
+        // For each job where its next page begins, and how many of its final runs were found. The unfinished ones do not
+        // count: they are all in the first page, and any of them may be older than final ones of a later page.
         let mut open: Vec<(&JobKey, u64, usize)> = jobs.iter().map(|job| (job, 0, 0)).collect();
         while !open.is_empty() {
             let call_of = |(job, from, _): &(&JobKey, u64, usize)| {
@@ -70,7 +79,7 @@ impl RedisStore {
             let mut rest = Vec::new();
             for ((job, _, many), answer) in open.into_iter().zip(answers) {
                 let (now, views, next) = history_page(job, answer?).map_err(unreadable(DOING))?;
-                let many = many + views.len();
+                let many = many + views.iter().filter(|view| view.run.status.is_final()).count();
                 found.now = now;
                 found.answer.extend(views);
                 rest.extend(next.filter(|_| many < query.limit).map(|next| (job, next, many)));

@@ -2,8 +2,9 @@
 --
 -- Keys: see lib/job.lua.
 -- Arguments: the jobs
--- Answers: now; for each job: job, revision, newest started, newest skipped, its offer (since, fingerprint, last
---   offered), its hold (until, note), bytes stored, unfinished runs, and its newest run as lib/view.lua shows it
+-- Answers: now; for each job: 1, revision, newest started, newest skipped, its offer (since, fingerprint, last
+--   offered), its hold (until, note), bytes stored, unfinished runs, and its newest run as lib/view.lua shows it; or,
+--   where a record cannot be read: nothing, the reason
 
 local now = clock()
 
@@ -30,12 +31,16 @@ local function newest(job)
   return id and view(job, id, run, status, ending)
 end
 
-local found = {}
-for _, name in ipairs(ARGV) do
+local function look(name)
   local job = load(name)
-  found[#found + 1] = {
-    name, job.revision, known(job.newest_started), known(job.newest_skipped),
+  return {
+    1, job.revision, known(job.newest_started), known(job.newest_skipped),
     job.offer or false, job.hold or false, job.stored, job.unfinished, newest(job) or false,
   }
+end
+
+local found = {}
+for _, name in ipairs(ARGV) do
+  found[#found + 1] = apart(look, name)
 end
 return { now, found }

@@ -12,12 +12,13 @@ use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::call::Call;
 use super::error::{CallError, ConnectError};
 use super::server::Server;
 use super::trouble::Trouble;
+use super::waiting::Together;
 use crate::error::StoreError;
 use crate::view::CALL_LIMIT;
 
@@ -33,8 +34,16 @@ const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 /// How often the keeper asks whether the store is still the one it was: see [`Server::meet`].
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How long WAIT may wait for replicas, within the call's limit.
-const WAIT_LIMIT_MS: u64 = 1_000;
+/// By when a call has to end.
+#[derive(Clone, Copy)]
+pub(super) struct Limit(Instant);
+
+impl Limit {
+    /// That of a call which begins now.
+    pub(super) fn of_a_call() -> Limit {
+        Limit(sleep(CALL_LIMIT).deadline())
+    }
+}
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +60,7 @@ pub(super) struct Link {
     state: watch::Receiver<State>,
     lost: watch::Sender<u64>,
     keeper: JoinHandle<()>,
+    together: Together,
 }
 
 /// What calls find.
@@ -84,7 +94,7 @@ impl Link {
         let (set, state) = watch::channel(State::Connecting);
         let lost = watch::Sender::new(0);
         let keeper = tokio::spawn(keep(server.clone(), purpose, set, lost.clone()));
-        Link { server, state, lost, keeper }
+        Link { server, state, lost, keeper, together: Together::default() }
     }
 
     /// Waits until a connection was made, or one could not be.
@@ -95,15 +105,31 @@ impl Link {
 
     /// Asks, within the limit of a call.
     pub(super) async fn call(&self, doing: &'static str, call: &Call) -> Result<Value, StoreError> {
-        self.bounded(doing, call, 0).await
+        self.call_by(Limit::of_a_call(), doing, call).await
+    }
+
+    /// The same, by this limit: of a verb that takes several calls.
+    pub(super) async fn call_by(&self, limit: Limit, doing: &'static str, call: &Call) -> Result<Value, StoreError> {
+        self.bounded(limit, doing, call, 0).await
     }
 
     /// The same for a change, which must reach replicas where the URL asks for that.
     pub(super) async fn change(&self, doing: &'static str, call: &Call) -> Result<Value, StoreError> {
-        self.bounded(doing, call, self.server.config.wait).await
+        self.change_by(Limit::of_a_call(), doing, call).await
     }
 
-    async fn bounded(&self, doing: &'static str, call: &Call, replicas: u32) -> Result<Value, StoreError> {
+    /// The same, by this limit.
+    pub(super) async fn change_by(&self, limit: Limit, doing: &'static str, call: &Call) -> Result<Value, StoreError> {
+        self.bounded(limit, doing, call, self.server.config.wait).await
+    }
+
+    async fn bounded(
+        &self,
+        limit: Limit,
+        doing: &'static str,
+        call: &Call,
+        replicas: u32,
+    ) -> Result<Value, StoreError> {
         let (server, limit_ms) = (self.server.config.server.clone(), CALL_LIMIT.as_millis());
         let mut sent_on = None;
         let work = async {
@@ -113,7 +139,7 @@ impl Link {
             self.replicated(doing, &mut line, replicas).await?;
             Ok(answer)
         };
-        match timeout(CALL_LIMIT, work).await {
+        match timeout_at(limit.0, work).await {
             Ok(answer) => answer,
             Err(_) => match sent_on {
                 None => Err(CallError::NoConnection { server, limit_ms }.not_sent(doing)),
@@ -148,17 +174,15 @@ impl Link {
         if wanted == 0 {
             return Ok(());
         }
-        let wait = Call::plain("WAIT").arg(wanted).arg(WAIT_LIMIT_MS);
         let server = self.server.config.server.clone();
         // Whatever goes wrong from here on: the change has been made.
-        let known = line.connection.run(&wait).await.map_err(|source| {
-            self.give_up(line.number);
-            CallError::Redis { server: server.clone(), source }.unknown(doing)
-        })?;
-        match known {
-            Value::Int(acknowledged) if acknowledged >= i64::from(wanted) => Ok(()),
-            Value::Int(acknowledged) => Err(CallError::TooFewReplicas { server, acknowledged, wanted }.unknown(doing)),
-            _ => Err(CallError::TooFewReplicas { server, acknowledged: 0, wanted }.unknown(doing)),
+        match self.together.wait(line.number, &mut line.connection, wanted).await {
+            Ok(acknowledged) if acknowledged >= i64::from(wanted) => Ok(()),
+            Ok(acknowledged) => Err(CallError::TooFewReplicas { server, acknowledged, wanted }.unknown(doing)),
+            Err(source) => {
+                self.give_up(line.number);
+                Err(CallError::Redis { server, source }.unknown(doing))
+            }
         }
     }
 
@@ -207,45 +231,65 @@ async fn keep(server: Arc<Server>, purpose: Purpose, state: watch::Sender<State>
     let mut pause = PAUSE.0;
     for number in 1.. {
         let told = lost.clone();
+        let mut rest = None;
         match server.connect(purpose, move || lose(&told, number)).await {
             Ok(connection) => {
                 tracing::debug!(server = %server.config.server, ?purpose, number, "connected");
-                pause = PAUSE.0;
                 state.send_replace(State::Up(Line { number, connection: connection.clone() }));
                 let ended = until_lost(&server, purpose, connection, lost.subscribe(), number).await;
                 tracing::debug!(server = %server.config.server, ?purpose, number, "connection lost");
                 state.send_replace(State::Connecting);
-                if let Err(error) = ended {
-                    down(&server, purpose, &state, error);
+                match ended {
+                    Ended::Lost { steady: true } => pause = PAUSE.0,
+                    // Whatever ends connections as soon as they are made must not keep us and the server busy.
+                    Ended::Lost { steady: false } => rest = Some(pause),
+                    Ended::Unfit(error) => {
+                        down(&server, purpose, &state, error);
+                        rest = Some(pause);
+                    }
                 }
             }
             Err(error) => {
                 let forbidden = matches!(error, ConnectError::NotPermitted { .. }) && purpose == Purpose::Listening;
                 down(&server, purpose, &state, error);
-                sleep(if forbidden { FORBIDDEN_PAUSE } else { pause }).await;
-                pause = (pause * 2).min(PAUSE.1);
+                rest = Some(if forbidden { FORBIDDEN_PAUSE } else { pause });
             }
+        }
+        if let Some(rest) = rest {
+            sleep(rest).await;
+            pause = (pause * 2).min(PAUSE.1);
         }
     }
 }
 
-/// Waits until the connection is lost, and looks now and then whether the store is still the one it was. An error says
-/// that it is not, or does not tell.
+/// How a connection ended.
+enum Ended {
+    /// It was lost. A steady one had lasted until it was looked at once.
+    Lost { steady: bool },
+    /// The store is not the one it was, or does not tell.
+    Unfit(ConnectError),
+}
+
+/// Waits until the connection is lost, and looks now and then whether the store is still the one it was.
 async fn until_lost(
     server: &Server,
     purpose: Purpose,
     mut connection: Connection,
     mut lost: watch::Receiver<u64>,
     number: u64,
-) -> Result<(), ConnectError> {
+) -> Ended {
+    let mut steady = false;
     loop {
         // The sender lives as long as the keeper, so the wait ends only when the connection is lost.
         if timeout(LOOK, lost.wait_for(|newest| *newest >= number)).await.is_ok() {
-            return Ok(());
+            return Ended::Lost { steady };
         }
-        if purpose == Purpose::Calls {
-            server.look(&mut connection).await?;
+        if purpose == Purpose::Calls
+            && let Err(error) = server.look(&mut connection).await
+        {
+            return Ended::Unfit(error);
         }
+        steady = true;
     }
 }
 

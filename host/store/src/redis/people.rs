@@ -9,6 +9,7 @@ use super::RedisStore;
 use super::batch::pieces;
 use super::call::Call;
 use super::decode::{Fields, unreadable};
+use super::link::Limit;
 use super::record::millis;
 use super::writing::texts;
 use crate::error::StoreError;
@@ -42,6 +43,7 @@ struct WireReport {
 impl RedisStore {
     pub(super) async fn write_told(&self, told: &[Told]) -> Result<(), StoreError> {
         let pieces = pieces(told.iter().map(|told| &told.run.job.tenant), TOLD);
+        let limit = Limit::of_a_call();
         // One after the other: they are kept in their order.
         for piece in &pieces {
             let mut call = Call::script(&self.server.scripts.told, &self.server.keys.tenant(&piece.tenant));
@@ -49,7 +51,7 @@ impl RedisStore {
             for told in piece.items.iter().map(|item| &told[*item]) {
                 call = call.arg(told.run.job.name.as_str()).arg(to_json(&WireTold::from(told)));
             }
-            self.calls.call("keeping what hosts were told", &call).await?;
+            self.calls.call_by(limit, "keeping what hosts were told", &call).await?;
         }
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Looking at runs and jobs. Nothing here decides or changes anything.
 
-use std::collections::BTreeSet;
-
 use leasehold_lease::id::{JobKey, RunKey, TenantName};
 use leasehold_lease::time::Millis;
 use redis::Value;
@@ -11,11 +9,11 @@ use super::RedisStore;
 use super::answers::maybe_hold;
 use super::batch::{Piece, pieces, side_by_side};
 use super::call::Call;
-use super::decode::{Fields, unreadable};
+use super::decode::{Fields, sound, unreadable};
 use super::error::CallError;
 use super::keys::run_name;
-use super::record::{maybe_millis, maybe_slot, millis, open_runs, standing, view};
-use super::writing::{count, texts};
+use super::record::{maybe_millis, maybe_slot, millis, standing, view};
+use super::writing::texts;
 use crate::error::StoreError;
 use crate::view::{CALL_LIMIT, Checked, JobView, RunStanding, RunView};
 use crate::wire::WireError;
@@ -30,57 +28,6 @@ const JOBS: usize = 50;
 pub(super) const WAVE: usize = 32;
 
 impl RedisStore {
-    pub(super) async fn read_unfinished(
-        &self,
-        tenants: &[TenantName],
-        after: Option<&RunKey>,
-        limit: usize,
-    ) -> Result<Checked<Vec<RunStanding>>, StoreError> {
-        const DOING: &str = "reading unfinished runs";
-        let wanted: BTreeSet<&TenantName> = tenants.iter().collect();
-        let wanted = wanted.into_iter().filter(|tenant| after.is_none_or(|after| **tenant >= after.job.tenant));
-        let work = async {
-            let mut found = Checked { now: self.read_now().await?, answer: Vec::new() };
-            for tenant in wanted {
-                let begin = after.filter(|after| after.job.tenant == *tenant);
-                let mut from = begin.map_or_else(|| "-".to_owned(), |after| ["[", after.job.name.as_str()].concat());
-                while found.answer.len() < limit {
-                    let enough = limit - found.answer.len();
-                    let page = self.page_of_unfinished(tenant, &from, enough).await?;
-                    found.now = page.now;
-                    // The job that `after` lies in is answered whole.
-                    let behind = |run: &RunStanding| after.is_none_or(|after| run.key > *after);
-                    found.answer.extend(page.runs.into_iter().filter(behind).take(enough));
-                    match page.last {
-                        Some(last) => from = ["(", &last].concat(),
-                        None => break,
-                    }
-                }
-            }
-            Ok(found)
-        };
-        self.within_limit(DOING, work).await
-    }
-
-    async fn page_of_unfinished(&self, tenant: &TenantName, from: &str, enough: usize) -> Result<Page, StoreError> {
-        const DOING: &str = "reading unfinished runs";
-        let call = Call::script(&self.server.scripts.unfinished, &self.server.keys.tenant(tenant))
-            .arg(from)
-            .arg(count(enough));
-        let answer = self.calls.call(DOING, &call).await?;
-        let read = || {
-            let mut fields = Fields::of("the unfinished runs", answer)?;
-            let (now, mut runs) = (millis(&mut fields)?, Vec::new());
-            for value in fields.list("the unfinished runs")?.rest() {
-                let mut fields = Fields::of("a job's unfinished runs", value)?;
-                let job = job_key(tenant, &fields.text()?)?;
-                runs.extend(open_runs(&job, &mut fields)?);
-            }
-            Ok(Page { now, runs, last: fields.maybe_text()? })
-        };
-        read().map_err(unreadable(DOING))
-    }
-
     pub(super) async fn read_standings(&self, runs: &[RunKey]) -> Result<Checked<Vec<RunStanding>>, StoreError> {
         const DOING: &str = "checking runs";
         let pieces = pieces(runs.iter().map(|run| &run.job.tenant), CHECKS);
@@ -133,7 +80,8 @@ impl RedisStore {
                 };
                 let answers = side_by_side(&self.calls, DOING, wave.iter().map(call_of).collect()).await;
                 for (piece, answer) in wave.iter().zip(answers) {
-                    let (now, views) = job_views(&piece.tenant, answer?).map_err(unreadable(DOING))?;
+                    let asked: Vec<&JobKey> = piece.items.iter().map(|item| &jobs[*item]).collect();
+                    let (now, views) = job_views(&asked, answer?).map_err(unreadable(DOING))?;
                     found.now = now;
                     found.answer.extend(views);
                 }
@@ -179,15 +127,13 @@ impl RedisStore {
     }
 }
 
-/// A part of the unfinished runs of a tenant.
-struct Page {
-    now: Millis,
-    runs: Vec<RunStanding>,
-    /// The last job looked at, if there may be more behind it.
-    last: Option<String>,
+/// Tells of a job whose record cannot be read and is left out, so that it does not spoil the others.
+pub(super) fn left_out(doing: &str, job: &JobKey, error: &WireError) {
+    let error = error as &dyn std::error::Error;
+    tracing::warn!(%job, error, "a record cannot be read and is left out while {doing}; see what its keys hold");
 }
 
-fn job_key(tenant: &TenantName, name: &str) -> Result<JobKey, WireError> {
+pub(super) fn job_key(tenant: &TenantName, name: &str) -> Result<JobKey, WireError> {
     let name = name.parse().map_err(|error| WireError::new("a job's name", error))?;
     Ok(JobKey { tenant: tenant.clone(), name })
 }
@@ -201,45 +147,64 @@ fn standings(answer: Value, piece: &Piece, found: &mut [RunStanding]) -> Result<
         return Err(WireError::new("the answers", "some are missing"));
     }
     for (item, value) in piece.items.iter().zip(values) {
-        let mut fields = Fields::of("an answer", value)?;
         let place = &mut found[*item];
-        (place.newest_started, place.newest_skipped) = (maybe_slot(&mut fields)?, maybe_slot(&mut fields)?);
-        place.standing = fields.maybe_list("a run")?.map(|mut fields| standing(&mut fields)).transpose()?;
+        // One that cannot be read is left as it is, unknown: no claim for it is answered either.
+        match stands(&place.key, value) {
+            Ok(stands) => *place = stands,
+            Err(error) => left_out("checking runs", &place.key.job, &error),
+        }
     }
     Ok(now)
 }
 
-fn job_views(tenant: &TenantName, answer: Value) -> Result<(Millis, Vec<JobView>), WireError> {
+fn stands(key: &RunKey, value: Value) -> Result<RunStanding, WireError> {
+    let mut fields = sound("an answer", value)?;
+    let (newest_started, newest_skipped) = (maybe_slot(&mut fields)?, maybe_slot(&mut fields)?);
+    let standing = fields.maybe_list("a run")?.map(|mut fields| standing(&mut fields)).transpose()?;
+    Ok(RunStanding { key: key.clone(), standing, newest_started, newest_skipped })
+}
+
+fn job_views(jobs: &[&JobKey], answer: Value) -> Result<(Millis, Vec<JobView>), WireError> {
     let mut fields = Fields::of("an answer", answer)?;
     let (now, mut views) = (millis(&mut fields)?, Vec::new());
-    for value in fields.list("the jobs")?.rest() {
-        let mut fields = Fields::of("a job", value)?;
-        let key = job_key(tenant, &fields.text()?)?;
-        let revision = fields.number()?;
-        let (newest_started, newest_skipped) = (maybe_slot(&mut fields)?, maybe_slot(&mut fields)?);
-        let (since, fingerprint, last_offered) = match fields.maybe_list("a job's offer")? {
-            Some(mut offer) => (maybe_millis(&mut offer)?, offer.text()?, maybe_millis(&mut offer)?),
-            None => (None, String::new(), None),
-        };
-        let hold = maybe_hold(&mut fields)?;
-        let (stored, unfinished) = (fields.number()?, fields.number()?);
-        let last = match fields.next() {
-            Value::Nil => None,
-            value => Some(view(&key, value)?),
-        };
-        views.push(JobView {
-            key,
-            revision,
-            newest_started,
-            newest_skipped,
-            since,
-            fingerprint,
-            last_offered,
-            hold,
-            stored,
-            unfinished,
-            last,
-        });
+    let values = fields.list("the jobs")?.rest();
+    if values.len() != jobs.len() {
+        return Err(WireError::new("the jobs", "some are missing"));
+    }
+    for (job, value) in jobs.iter().zip(values) {
+        match job_view(job, value) {
+            Ok(view) => views.push(view),
+            Err(error) => left_out("reading the jobs", job, &error),
+        }
     }
     Ok((now, views))
+}
+
+fn job_view(job: &JobKey, value: Value) -> Result<JobView, WireError> {
+    let mut fields = sound("a job", value)?;
+    let revision = fields.number()?;
+    let (newest_started, newest_skipped) = (maybe_slot(&mut fields)?, maybe_slot(&mut fields)?);
+    let (since, fingerprint, last_offered) = match fields.maybe_list("a job's offer")? {
+        Some(mut offer) => (maybe_millis(&mut offer)?, offer.text()?, maybe_millis(&mut offer)?),
+        None => (None, String::new(), None),
+    };
+    let hold = maybe_hold(&mut fields)?;
+    let (stored, unfinished) = (fields.number()?, fields.number()?);
+    let last = match fields.next() {
+        Value::Nil => None,
+        value => Some(view(job, value)?),
+    };
+    Ok(JobView {
+        key: job.clone(),
+        revision,
+        newest_started,
+        newest_skipped,
+        since,
+        fingerprint,
+        last_offered,
+        hold,
+        stored,
+        unfinished,
+        last,
+    })
 }

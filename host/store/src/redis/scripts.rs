@@ -68,19 +68,19 @@ macro_rules! scripts {
 
 scripts! {
     about: "about.lua";
-    announce: "lib/job.lua" "announce.lua";
+    announce: "lib/job.lua" "lib/apart.lua" "announce.lua";
     cancel: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/interrupt.lua" "cancel.lua";
-    check: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/view.lua" "check.lua";
+    check: "lib/job.lua" "lib/apart.lua" "lib/tail.lua" "lib/find.lua" "lib/view.lua" "check.lua";
     claim: "claim_first.lua" "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/order.lua" "lib/interrupt.lua"
         "claim.lua";
     close: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/interrupt.lua" "close.lua";
     drain: "drain.lua";
     finish: "finish.lua";
-    heartbeats: "lib/job.lua" "lib/tail.lua" "heartbeats.lua";
+    heartbeats: "lib/job.lua" "lib/apart.lua" "lib/tail.lua" "heartbeats.lua";
     history: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/view.lua" "history.lua";
     hold: "lib/job.lua" "hold.lua";
     hosts: "hosts.lua";
-    jobs: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/order.lua" "lib/view.lua" "jobs.lua";
+    jobs: "lib/job.lua" "lib/apart.lua" "lib/tail.lua" "lib/find.lua" "lib/order.lua" "lib/view.lua" "jobs.lua";
     now: "now.lua";
     prune: "lib/job.lua" "lib/find.lua" "prune.lua";
     release: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "release.lua";
@@ -89,6 +89,6 @@ scripts! {
     told: "told.lua";
     trigger: "lib/job.lua" "lib/find.lua" "trigger.lua";
     unblock: "lib/job.lua" "lib/tail.lua" "lib/order.lua" "lib/interrupt.lua" "unblock.lua";
-    unfinished: "lib/job.lua" "lib/tail.lua" "lib/view.lua" "unfinished.lua";
+    unfinished: "lib/job.lua" "lib/apart.lua" "lib/tail.lua" "lib/view.lua" "unfinished.lua";
     write: "lib/job.lua" "lib/tail.lua" "write.lua";
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::cluster::ClusterClientBuilder;
 use redis::{Client, ProtocolVersion, PushInfo, PushKind, Value};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::call::Call;
 use super::config::Config;
@@ -20,6 +20,9 @@ use crate::wakeups::Wakeups;
 
 /// How long the first connection and all its questions may take.
 const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a start rests before it tries again a server that is loading its data.
+const LOADING_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often the crate may send a call again in a cluster, after a server has said where the keys are now.
 const CLUSTER_RETRIES: u32 = 4;
@@ -41,7 +44,7 @@ impl Server {
         config: Config,
         scripts: &'static Scripts,
     ) -> Result<(Arc<Server>, Vec<Warning>), ConnectError> {
-        let (facts, warnings) = within(&config, START_LIMIT, async {
+        let (facts, warnings) = once_loaded(&config, async || {
             let mut connection = single(&config, |_| ()).await?;
             let facts = Facts::ask(&config, &mut connection).await?;
             let warnings = facts.judge(&config)?;
@@ -51,7 +54,7 @@ impl Server {
         let keys = Keys::new(&config.namespace);
         let (wakeups, identity) = (Arc::default(), OnceLock::new());
         let server = Server { config, keys, scripts, facts, wakeups, identity };
-        within(&server.config, START_LIMIT, server.connect(Purpose::Calls, || ())).await?;
+        once_loaded(&server.config, async || server.connect(Purpose::Calls, || ()).await).await?;
         Ok((Arc::new(server), warnings))
     }
 
@@ -155,6 +158,31 @@ fn read(answer: Value) -> Result<(u64, Identity), String> {
         Ok((layout, Identity { id, secret }))
     };
     read().map_err(|error: crate::wire::WireError| error.to_string())
+}
+
+/// Tries within the limit of a start. A server that is loading its data is tried again.
+async fn once_loaded<A>(
+    config: &Config,
+    mut attempt: impl AsyncFnMut() -> Result<A, ConnectError>,
+) -> Result<A, ConnectError> {
+    let mut loading = false;
+    let work = async {
+        loop {
+            match attempt().await {
+                Err(ConnectError::Loading { .. }) => {
+                    loading = true;
+                    sleep(LOADING_PAUSE).await;
+                }
+                answer => return answer,
+            }
+        }
+    };
+    match within(config, START_LIMIT, work).await {
+        Err(ConnectError::Silent { server, limit_ms }) if loading => {
+            Err(ConnectError::StillLoading { server, limit_ms })
+        }
+        answer => answer,
+    }
 }
 
 /// Bounds the making of a connection.

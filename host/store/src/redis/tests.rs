@@ -6,6 +6,8 @@ mod corners;
 mod crashes;
 mod demotions;
 mod faults;
+mod load;
+mod messages;
 mod outages;
 mod records;
 mod starts;

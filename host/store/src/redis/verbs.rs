@@ -1,5 +1,7 @@
 //! The verbs of the rules: what each script is given, and what its words mean.
 
+use std::collections::BTreeSet;
+
 use leasehold_lease::id::{JobKey, RunId, TenantName};
 use leasehold_lease::op::{
     Accepted, Announce, Cancel, CancelAnswer, Claim, ClaimAnswer, Close, CloseAnswer, Finish, Heartbeat,
@@ -17,6 +19,7 @@ use super::batch::{Piece, pieces};
 use super::call::{Call, bounded, instant};
 use super::decode::{Fields, unreadable};
 use super::keys::{run_id, run_name};
+use super::link::Limit;
 use super::record::{claim_numbers, maybe_slot, millis, outcome_bytes, status, tail_of};
 use super::scripts::Script;
 use crate::error::StoreError;
@@ -35,7 +38,8 @@ const PRUNED: usize = 1_000;
 impl RedisStore {
     pub(super) async fn do_claim(&self, job: &JobKey, claim: &Claim) -> Result<Stamped<ClaimAnswer>, StoreError> {
         const DOING: &str = "claiming a run";
-        self.register(&job.tenant).await?;
+        let limit = Limit::of_a_call();
+        self.register(limit, &job.tenant).await?;
         let terms = &claim.terms;
         let meta = to_json(&Meta::new(&claim.runner, claim.digest, terms));
         let call = self
@@ -43,9 +47,9 @@ impl RedisStore {
             .arg(&claim.token.0[..])
             .arg(claim_numbers(claim))
             .arg(tail_of(&meta));
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change_by(limit, DOING, &call).await?;
         let answer = stamped(answer, claim_answer).map_err(unreadable(DOING))?;
-        self.created(job, answer.revision).await;
+        self.created(limit, job, answer.revision).await;
         Ok(answer)
     }
 
@@ -64,7 +68,8 @@ impl RedisStore {
             call
         };
         let calls = pieces.iter().map(call_of).collect();
-        each(DOING, beats.len(), &self.beats, &pieces, calls, |fields| match fields.text()?.as_str() {
+        let limit = Limit::of_a_call();
+        each(DOING, limit, beats.len(), &self.beats, &pieces, calls, |fields| match fields.text()?.as_str() {
             "renewed" => Ok(HeartbeatAnswer::Renewed { lease_end: millis(fields)?, cancelled: fields.flag()? }),
             "refused" => Ok(HeartbeatAnswer::Refused),
             other => fields.unknown(other),
@@ -84,7 +89,7 @@ impl RedisStore {
             .arg(kept)
             .arg(outcome_bytes(&finish.outcome))
             .arg(to_json(&finish.usage));
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change(DOING, &call).await?;
         stamped(answer, accepted).map_err(unreadable(DOING))
     }
 
@@ -96,7 +101,7 @@ impl RedisStore {
             .arg(to_json(&release.usage))
             .arg(self.server.keys.channel())
             .arg(job.to_string());
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change(DOING, &call).await?;
         stamped(answer, accepted).map_err(unreadable(DOING))
     }
 
@@ -106,10 +111,10 @@ impl RedisStore {
     ) -> Result<Vec<Each<AnnounceAnswer>>, StoreError> {
         const DOING: &str = "announcing jobs";
         let pieces = pieces(offers.iter().map(|(job, _)| &job.tenant), OFFERS);
-        for piece in &pieces {
-            // Every time, so that a registry that was lost with the server's memory is made again.
-            self.put_into_registry(&piece.tenant).await?;
-        }
+        let limit = Limit::of_a_call();
+        // Every time, so that a registry that was lost with the server's memory is made again.
+        let tenants: BTreeSet<&TenantName> = pieces.iter().map(|piece| &piece.tenant).collect();
+        self.put_into_registry(limit, &tenants.into_iter().collect::<Vec<_>>()).await?;
         let call_of = |piece: &Piece| {
             let mut call = Call::script(&self.server.scripts.announce, &self.server.keys.tenant(&piece.tenant));
             for (job, offer) in piece.items.iter().map(|item| &offers[*item]) {
@@ -118,7 +123,7 @@ impl RedisStore {
             call
         };
         let calls = pieces.iter().map(call_of).collect();
-        each(DOING, offers.len(), &self.calls, &pieces, calls, |fields| {
+        each(DOING, limit, offers.len(), &self.calls, &pieces, calls, |fields| {
             Ok(AnnounceAnswer {
                 since: millis(fields)?,
                 newest_started: maybe_slot(fields)?,
@@ -135,7 +140,8 @@ impl RedisStore {
         trigger: &Trigger,
     ) -> Result<Stamped<TriggerAnswer>, StoreError> {
         const DOING: &str = "triggering a run";
-        self.register(&job.tenant).await?;
+        let limit = Limit::of_a_call();
+        self.register(limit, &job.tenant).await?;
         let call = self
             .about_run(&self.server.scripts.trigger, job, &RunId::OnDemand(trigger.id.clone()))
             .arg(trigger.pending_max)
@@ -143,7 +149,7 @@ impl RedisStore {
             .arg(trigger.payload.as_deref().unwrap_or_default())
             .arg(self.server.keys.channel())
             .arg(job.to_string());
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change_by(limit, DOING, &call).await?;
         let answer = stamped(answer, |fields| match fields.text()?.as_str() {
             "stored" => Ok(TriggerAnswer::Stored),
             "exists" => Ok(TriggerAnswer::Exists(status(&fields.text()?)?)),
@@ -152,14 +158,14 @@ impl RedisStore {
             other => fields.unknown(other),
         });
         let answer = answer.map_err(unreadable(DOING))?;
-        self.created(job, answer.revision).await;
+        self.created(limit, job, answer.revision).await;
         Ok(answer)
     }
 
     pub(super) async fn do_cancel(&self, job: &JobKey, cancel: &Cancel) -> Result<Stamped<CancelAnswer>, StoreError> {
         const DOING: &str = "cancelling a run";
         let call = self.about_run(&self.server.scripts.cancel, job, &cancel.run).arg(&cancel.reason);
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change(DOING, &call).await?;
         let answer = stamped(answer, |fields| match fields.text()?.as_str() {
             "interrupted" => Ok(CancelAnswer::Interrupted),
             "told" => Ok(CancelAnswer::Told),
@@ -176,7 +182,7 @@ impl RedisStore {
             .about_run(&self.server.scripts.close, job, &close.run)
             .arg(bounded(ms(close.unoffered_for)))
             .arg(&close.reason);
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change(DOING, &call).await?;
         let answer = stamped(answer, |fields| match fields.text()?.as_str() {
             "closed" => Ok(CloseAnswer::Closed),
             "live" => Ok(CloseAnswer::Live),
@@ -195,7 +201,7 @@ impl RedisStore {
     ) -> Result<Stamped<UnblockAnswer>, StoreError> {
         const DOING: &str = "unblocking a job";
         let call = self.about_job(&self.server.scripts.unblock, job).arg(instant(unblock.newest_due.0.0));
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change(DOING, &call).await?;
         let answer = stamped(answer, |fields| match fields.text()?.as_str() {
             "unblocked" => Ok(UnblockAnswer::Unblocked),
             "not-blocked" => Ok(UnblockAnswer::NotBlocked),
@@ -207,16 +213,17 @@ impl RedisStore {
 
     pub(super) async fn do_hold(&self, job: &JobKey, hold: Option<&Hold>) -> Result<Stamped<()>, StoreError> {
         const DOING: &str = "holding a job back or letting it go";
-        self.register(&job.tenant).await?;
+        let limit = Limit::of_a_call();
+        self.register(limit, &job.tenant).await?;
         let until = hold.and_then(|hold| hold.until).map_or_else(String::new, |until| until.0.to_string());
         let call = self
             .about_job(&self.server.scripts.hold, job)
             .arg(if hold.is_some() { "hold" } else { "let-go" })
             .arg(until)
             .arg(hold.map_or("", |hold| hold.note.as_str()));
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change_by(limit, DOING, &call).await?;
         let answer = stamped(answer, |_| Ok(())).map_err(unreadable(DOING))?;
-        self.created(job, answer.revision).await;
+        self.created(limit, job, answer.revision).await;
         Ok(answer)
     }
 
@@ -228,7 +235,7 @@ impl RedisStore {
             .arg(ms(CLOCK_GRACE))
             .arg(ms(DEMAND_ID_KEPT))
             .arg(PRUNED);
-        let answer = self.calls.change(DOING, &call).await?;
+        let answer = self.changes.change(DOING, &call).await?;
         stamped(answer, Fields::number).map_err(unreadable(DOING))
     }
 
@@ -252,21 +259,26 @@ impl RedisStore {
     }
 
     /// Puts a tenant into the registry before its first job is made, for the registry may lie on another server.
-    async fn register(&self, tenant: &TenantName) -> Result<(), StoreError> {
+    async fn register(&self, limit: Limit, tenant: &TenantName) -> Result<(), StoreError> {
         let known = self.registered.lock().expect("nothing panics under this lock").contains(tenant);
-        if known { Ok(()) } else { self.put_into_registry(tenant).await }
+        if known { Ok(()) } else { self.put_into_registry(limit, &[tenant]).await }
     }
 
-    async fn put_into_registry(&self, tenant: &TenantName) -> Result<(), StoreError> {
-        let call = Call::plain("SADD").arg(self.server.keys.tenants()).arg(tenant.as_str());
-        self.calls.call("registering a tenant", &call).await?;
-        self.registered.lock().expect("nothing panics under this lock").insert(tenant.clone());
+    async fn put_into_registry(&self, limit: Limit, tenants: &[&TenantName]) -> Result<(), StoreError> {
+        if tenants.is_empty() {
+            return Ok(());
+        }
+        let call = Call::plain("SADD").arg(self.server.keys.tenants());
+        let call = tenants.iter().fold(call, |call, tenant| call.arg(tenant.as_str()));
+        self.calls.call_by(limit, "registering tenants", &call).await?;
+        let mut registered = self.registered.lock().expect("nothing panics under this lock");
+        registered.extend(tenants.iter().map(|tenant| (*tenant).clone()));
         Ok(())
     }
 
     /// A job that is new may be so because the server was emptied, and the registry with it.
-    async fn created(&self, job: &JobKey, revision: u64) {
-        if revision == 1 && self.put_into_registry(&job.tenant).await.is_err() {
+    async fn created(&self, limit: Limit, job: &JobKey, revision: u64) {
+        if revision == 1 && self.put_into_registry(limit, &[&job.tenant]).await.is_err() {
             // Whoever makes or announces the tenant's next job tries again.
             self.registered.lock().expect("nothing panics under this lock").remove(&job.tenant);
         }

@@ -175,7 +175,10 @@ local function save(job)
       fields[#fields + 1] = run_text(run)
     end
   end
-  redis.call('HSET', job.key, unpack(fields))
+  -- A call takes some thousand arguments, and a win may touch more runs than that.
+  for i = 1, #fields, 1000 do
+    redis.call('HSET', job.key, unpack(fields, i, math.min(i + 999, #fields)))
+  end
   if created then
     redis.call('ZADD', KEYS[1] .. 'jobs', 0, job.name)
   end

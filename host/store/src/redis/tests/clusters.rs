@@ -11,7 +11,7 @@ use leasehold_test_servers::{RedisCluster, RedisKind, or_skip};
 use super::support::{beat, claim, finish, job, namespace, run, store, told, until_answered, win};
 use crate::conformance::{self, Bench, TestClock};
 use crate::error::StoreError;
-use crate::redis::{ConnectError, RedisStore};
+use crate::redis::{ConnectError, RedisStore, Warning};
 use crate::store::LeaseStore;
 
 /// Runs cases of the suite, each in a namespace of its own.
@@ -94,6 +94,38 @@ async fn tenants_lie_on_all_masters() {
     assert_eq!(store.jobs().await.expect("jobs").answer.len(), jobs.len());
 }
 
+/// A master that takes no writes says so for all that lies there, and not as a fault of each record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn announcements_to_a_master_without_its_replicas_may_be_sent_again() {
+    let Some(cluster) = or_skip(RedisCluster::start(RedisKind::Redis).await) else { return };
+    let urls = cluster.urls();
+    let store = store(&urls[0]).await;
+    let master_of = async |key: String| run::<usize>(&urls[0], &["CLUSTER", "KEYSLOT", &key]).await / 5_462;
+    // Not the one that the registry of tenants lies on.
+    let without = (master_of(store.server.keys.tenants()).await + 1) % 3;
+    let _: () = run(&urls[without], &["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    let offers: Vec<(JobKey, Announce)> = tenants()
+        .iter()
+        .map(|tenant| (job(&format!("{tenant}/nightly")), Announce { fingerprint: "x".into() }))
+        .collect();
+    let answers = store.announce(&offers).await.expect("the others answer");
+    let mut refused = 0;
+    for ((job, _), answer) in offers.iter().zip(answers) {
+        match answer {
+            Ok(_) => assert_ne!(master_of(store.server.keys.tenant(&job.tenant)).await, without),
+            Err(error) => {
+                assert_eq!(master_of(store.server.keys.tenant(&job.tenant)).await, without);
+                assert!(matches!(error, StoreError::Unknown { .. }), "{}", told(&error));
+                assert!(told(&error).contains("NOREPLICAS"), "{}", told(&error));
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0, "some tenant lies there");
+    let _: () = run(&urls[without], &["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
+    assert!(store.announce(&offers).await.expect("answers").iter().all(Result::is_ok));
+}
+
 /// A master that is killed costs its tenants; the others go on, and so do they when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_comes_back_is_used_again() {
@@ -124,6 +156,22 @@ async fn a_master_that_comes_back_is_used_again() {
         // It keeps nothing, so its runs are unknown, and refused.
         until_answered(|| beat(&*store, job, won)).await;
         until_answered(|| finish(&*store, job, won)).await;
+    }
+}
+
+/// A user who may not ask how a server is set up learns that it is a cluster all the same, and works there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_not_ask_for_the_settings_works_in_a_cluster() {
+    let Some(cluster) = or_skip(RedisCluster::start(RedisKind::Redis).await) else { return };
+    for url in cluster.urls() {
+        let may = ["ACL", "SETUSER", "app", "on", ">pw", "~leasehold:*", "&leasehold:*", "+@all", "-@dangerous"];
+        let _: () = run(&url, &may).await;
+    }
+    let store = store(&cluster.urls()[0].replace("redis://", "redis://app:pw@")).await;
+    assert_eq!(store.warnings(), [Warning::Unseen]);
+    let now = store.now().await.expect("the time");
+    for tenant in tenants() {
+        win(&*store, &job(&format!("{tenant}/nightly")), now).await;
     }
 }
 

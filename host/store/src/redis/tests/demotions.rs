@@ -1,12 +1,22 @@
 //! Replicas: demotion, promotion, failover, and waiting for them.
 
 use leasehold_lease::op::{Accepted, ClaimAnswer, HeartbeatAnswer};
-use leasehold_test_servers::Redis;
+use leasehold_test_servers::{Redis, RedisKind};
 
-use super::support::{beat, claim, finish, job, namespace, own_server, run, slot, store, told, until_answered, win};
+use super::support::{
+    beat, claim, finish, job, namespace, on_redis_and_valkey, run, server_of, slot, store, told, until_answered, win,
+};
 use crate::error::StoreError;
 use crate::redis::{ConnectError, RedisStore, Warning};
 use crate::store::LeaseStore;
+
+on_redis_and_valkey! {
+    a_demoted_server_answers_nothing_until_it_is_promoted
+    a_replica_is_refused_at_start_and_named_at_run_time
+    after_a_failover_the_old_runner_is_refused
+    a_change_waits_for_a_replica_where_the_url_says_so
+    changes_that_wait_together_hold_up_neither_each_other_nor_reads
+}
 
 /// Makes one server follow the other, and waits until it does.
 async fn follow(replica: &Redis, primary: &Redis) {
@@ -32,9 +42,8 @@ async fn promote(replica: &Redis) {
 
 /// A server that follows another one now answers nothing any more, refusals included: what it knows may be old. When it
 /// leads again it is used again, without a restart.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_demoted_server_answers_nothing_until_it_is_promoted() {
-    let (Some(server), Some(other)) = (own_server(&[]).await, own_server(&[]).await) else { return };
+async fn a_demoted_server_answers_nothing_until_it_is_promoted(kind: RedisKind) {
+    let (Some(server), Some(other)) = (server_of(kind).await, server_of(kind).await) else { return };
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     let won = win(&*store, &job("a"), now).await;
@@ -56,9 +65,8 @@ async fn a_demoted_server_answers_nothing_until_it_is_promoted() {
 }
 
 /// Connections are made anew after a demotion: the message says what is wrong and what to do.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_is_refused_at_start_and_named_at_run_time() {
-    let (Some(server), Some(other)) = (own_server(&[]).await, own_server(&[]).await) else { return };
+async fn a_replica_is_refused_at_start_and_named_at_run_time(kind: RedisKind) {
+    let (Some(server), Some(other)) = (server_of(kind).await, server_of(kind).await) else { return };
     let store = store(&server.url()).await;
     follow(&server, &other).await;
     let error = RedisStore::connect(&server.url(), &namespace()).await.err().expect("a replica is no store");
@@ -76,9 +84,8 @@ async fn a_replica_is_refused_at_start_and_named_at_run_time() {
 
 /// A failover may lose an acknowledged claim. Then the slot may run again elsewhere; the old runner is refused, and
 /// nothing that it sends brings its run back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_failover_the_old_runner_is_refused() {
-    let (Some(old), Some(new)) = (own_server(&[]).await, own_server(&[]).await) else { return };
+async fn after_a_failover_the_old_runner_is_refused(kind: RedisKind) {
+    let (Some(old), Some(new)) = (server_of(kind).await, server_of(kind).await) else { return };
     let namespace = namespace();
     let at_old = RedisStore::connect(&old.url(), &namespace).await.expect("a store");
     let now = at_old.now().await.expect("the time");
@@ -102,9 +109,8 @@ async fn after_a_failover_the_old_runner_is_refused() {
 }
 
 /// With `?wait=1` a change counts as done when a replica has it, and is unknown until then.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_waits_for_a_replica_where_the_url_says_so() {
-    let (Some(server), Some(mut replica)) = (own_server(&[]).await, own_server(&[]).await) else { return };
+async fn a_change_waits_for_a_replica_where_the_url_says_so(kind: RedisKind) {
+    let (Some(server), Some(mut replica)) = (server_of(kind).await, server_of(kind).await) else { return };
     follow(&replica, &server).await;
     let url = format!("{}?wait=1", server.url());
     let store = RedisStore::connect(&url, &namespace()).await.expect("a store");
@@ -121,4 +127,32 @@ async fn a_change_waits_for_a_replica_where_the_url_says_so() {
     let again = until_answered(async || store.claim(&job("b"), &ask).await).await;
     assert!(matches!(again.answer, ClaimAnswer::Won { .. }), "{again:?}");
     assert_eq!(again.revision, 1, "it was done at the first sending");
+}
+
+/// With no replica there, many changes at once are told so within the limit of a call, and reading goes on.
+async fn changes_that_wait_together_hold_up_neither_each_other_nor_reads(kind: RedisKind) {
+    let (Some(server), Some(mut replica)) = (server_of(kind).await, server_of(kind).await) else { return };
+    follow(&replica, &server).await;
+    let store = RedisStore::connect(&format!("{}?wait=1", server.url()), &namespace()).await.expect("a store");
+    let store = std::sync::Arc::new(store);
+    let now = store.now().await.expect("the time");
+    let won = win(&*store, &job("a"), now).await;
+    replica.freeze().await.expect("frozen");
+    let mut claims = tokio::task::JoinSet::new();
+    for n in 0..12 {
+        let store = store.clone();
+        claims.spawn(async move {
+            // Not all at the same moment: some come while others wait.
+            tokio::time::sleep(std::time::Duration::from_millis(100 * n)).await;
+            store.claim(&job(&format!("b{n}")), &claim(slot(now))).await.expect_err("no replica knows of it")
+        });
+    }
+    while let Some(error) = claims.join_next().await {
+        let error = error.expect("no panic");
+        assert!(told(&error).contains("0 of the 1 replicas"), "{}", told(&error));
+        store.jobs().await.expect("reading goes on");
+    }
+    replica.thaw().expect("it goes on");
+    let accepted = until_answered(async || finish(&*store, &job("a"), &won).await).await;
+    assert_eq!(accepted, Accepted::Done);
 }

@@ -1,18 +1,15 @@
 //! Servers that forget, freeze, die and come back under load.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_lease::op::{Accepted, ClaimAnswer, HeartbeatAnswer};
-use leasehold_lease::time::Millis;
-use leasehold_test_servers::{Proxy, Tarpit};
-use tokio::task::JoinSet;
+use leasehold_test_servers::{Proxy, RedisKind, Tarpit};
 use tokio::time::timeout;
 
+use super::load::{Load, all_recorded};
 use super::support::{
-    PATIENCE, answered_after, beat, claim, finish, job, keeping_server, namespace, operator, own_server, run, store,
-    told, until_answered, win,
+    PATIENCE, beat, claim, finish, job, keeping_server, namespace, on_redis_and_valkey, operator, run, server_of,
+    store, told, until_answered, win,
 };
 use crate::error::StoreError;
 use crate::redis::{ConnectError, RedisStore};
@@ -21,78 +18,38 @@ use crate::store::LeaseStore;
 /// A call ends by itself a little after its limit, on a machine that is busy too.
 const ENDS: Duration = Duration::from_secs(4);
 
-/// Claims, beats and finishes in eight jobs until it is told to stop. Each step is sent again until it is answered.
-struct Load {
-    stop: Arc<AtomicBool>,
-    done: Arc<AtomicU64>,
-    errors: Arc<AtomicU64>,
-    tasks: JoinSet<()>,
-}
-
-impl Load {
-    fn on(store: &Arc<RedisStore>, start: Millis) -> Load {
-        let (stop, done, errors) = (Arc::default(), Arc::default(), Arc::default());
-        let mut load = Load { stop, done, errors, tasks: JoinSet::new() };
-        for n in 0..8 {
-            let (store, stop) = (store.clone(), load.stop.clone());
-            let (done, errors) = (load.done.clone(), load.errors.clone());
-            load.tasks.spawn(async move {
-                let job = job(&format!("load-{n}"));
-                for at in 0.. {
-                    if stop.load(Ordering::SeqCst) {
-                        return;
-                    }
-                    let ask = claim(super::support::slot(Millis(start.0 + at)));
-                    let (answer, first) = answered_after(|| store.claim(&job, &ask)).await;
-                    assert!(matches!(answer.answer, ClaimAnswer::Won { .. }), "{answer:?}");
-                    let (_, second) = answered_after(|| beat(&*store, &job, &ask)).await;
-                    let (_, third) = answered_after(|| finish(&*store, &job, &ask)).await;
-                    errors.fetch_add(first + second + third, Ordering::SeqCst);
-                    done.fetch_add(1, Ordering::SeqCst);
-                }
-            });
-        }
-        load
-    }
-
-    /// Waits until so many more runs are done.
-    async fn goes_on(&self, more: u64) {
-        let target = self.done.load(Ordering::SeqCst) + more;
-        let reached = async {
-            while self.done.load(Ordering::SeqCst) < target {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        timeout(PATIENCE, reached).await.expect("the load goes on");
-    }
-
-    /// Ends it and answers how many errors there were.
-    async fn end(mut self) -> u64 {
-        self.stop.store(true, Ordering::SeqCst);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.expect("the load has no other error");
-        }
-        self.errors.load(Ordering::SeqCst)
-    }
+on_redis_and_valkey! {
+    a_script_cache_that_is_emptied_under_load_is_not_noticed
+    a_killed_server_is_used_again_when_it_is_back
+    a_frozen_server_bounds_every_call_and_may_still_do_it
+    after_a_flush_the_old_runner_is_refused_and_makes_nothing
+    a_flushed_store_gets_its_identity_back
+    a_store_that_is_flushed_under_a_host_is_told_who_it_is
+    a_store_that_becomes_another_or_newer_is_left_until_it_is_put_right
+    rights_that_are_taken_away_and_given_back_lose_no_end
+    an_idle_connection_that_is_cut_costs_no_error
+    a_silent_network_bounds_every_call_and_heals
+    wake_ups_are_heard_again_after_a_loss
+    a_connection_that_ends_at_once_is_made_anew_after_a_rest
 }
 
 /// NOSCRIPT is healed where it happens: nobody sees it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_script_cache_that_is_emptied_under_load_is_not_noticed() {
-    let Some(server) = own_server(&[]).await else { return };
+async fn a_script_cache_that_is_emptied_under_load_is_not_noticed(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
     let store = store(&server.url()).await;
     let load = Load::on(&store, store.now().await.expect("the time"));
     for _ in 0..100 {
         let _: () = run(&server.url(), &["SCRIPT", "FLUSH"]).await;
         load.goes_on(1).await;
     }
-    assert_eq!(load.end().await, 0, "no call has failed");
+    let (errors, finished) = load.end().await;
+    assert_eq!(errors, 0, "no call has failed");
+    all_recorded(&store, &finished).await;
 }
 
 /// A server that is killed and started again has all that it acknowledged, and the store goes on by itself.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_server_is_used_again_when_it_is_back() {
-    let Some(mut server) = keeping_server().await else { return };
+async fn a_killed_server_is_used_again_when_it_is_back(kind: RedisKind) {
+    let Some(mut server) = keeping_server(kind).await else { return };
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     let held = win(&*store, &job("held"), now).await;
@@ -114,13 +71,13 @@ async fn a_killed_server_is_used_again_when_it_is_back() {
         assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "what was acknowledged is kept");
     }
     load.goes_on(20).await;
-    load.end().await;
+    let (_, finished) = load.end().await;
+    all_recorded(&store, &finished).await;
 }
 
 /// A frozen server bounds every call, and what was sent to it may be done when it goes on: sending again tells.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_frozen_server_bounds_every_call_and_may_still_do_it() {
-    let Some(mut server) = own_server(&[]).await else { return };
+async fn a_frozen_server_bounds_every_call_and_may_still_do_it(kind: RedisKind) {
+    let Some(mut server) = server_of(kind).await else { return };
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     win(&*store, &job("a"), now).await;
@@ -141,9 +98,8 @@ async fn a_frozen_server_bounds_every_call_and_may_still_do_it() {
 
 /// After FLUSHALL a run is unknown: its runner is refused, and nothing that it sends makes anything. New runs start,
 /// and their jobs are seen again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_flush_the_old_runner_is_refused_and_makes_nothing() {
-    let Some(server) = own_server(&[]).await else { return };
+async fn after_a_flush_the_old_runner_is_refused_and_makes_nothing(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
     let store = store(&server.url()).await;
     let job = job("acme/nightly");
     let identity = store.identity().await.expect("an identity");
@@ -165,9 +121,8 @@ async fn after_a_flush_the_old_runner_is_refused_and_makes_nothing() {
 }
 
 /// After a flush the first host that connects anew says who the store is, so that it is the same for all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flushed_store_gets_its_identity_back() {
-    let Some(mut server) = own_server(&[]).await else { return };
+async fn a_flushed_store_gets_its_identity_back(kind: RedisKind) {
+    let Some(mut server) = server_of(kind).await else { return };
     let namespace = namespace();
     let store = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
     let identity = store.identity().await.expect("an identity");
@@ -180,9 +135,8 @@ async fn a_flushed_store_gets_its_identity_back() {
 }
 
 /// A flush cuts no connection: a host that looks on tells the store who it is, before another starts.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_flushed_under_a_host_is_told_who_it_is() {
-    let Some(server) = own_server(&[]).await else { return };
+async fn a_store_that_is_flushed_under_a_host_is_told_who_it_is(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
     let namespace = namespace();
     let store = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
     let _: () = run(&server.url(), &["FLUSHALL"]).await;
@@ -198,9 +152,8 @@ async fn a_store_that_is_flushed_under_a_host_is_told_who_it_is() {
 }
 
 /// What becomes of a store under a host that has a connection all along is noticed, and goes by when it is put right.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_becomes_another_or_newer_is_left_until_it_is_put_right() {
-    let Some(server) = own_server(&[]).await else { return };
+async fn a_store_that_becomes_another_or_newer_is_left_until_it_is_put_right(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
     let namespace = namespace();
     let store = RedisStore::connect(&server.url(), &namespace).await.expect("a store");
     let about = store.server.keys.all() + "about";
@@ -224,9 +177,8 @@ async fn a_store_that_becomes_another_or_newer_is_left_until_it_is_put_right() {
 }
 
 /// Rights that are taken away and given back lose no end: a run that has ended does not start again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rights_that_are_taken_away_and_given_back_lose_no_end() {
-    let Some(server) = own_server(&[]).await else { return };
+async fn rights_that_are_taken_away_and_given_back_lose_no_end(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
     let everything = ["ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all"];
     let _: () = run(&server.url(), &everything).await;
     let store = store(&server.url().replace("redis://", "redis://app:pw@")).await;
@@ -251,9 +203,8 @@ async fn connecting_to_a_tarpit_ends_and_says_so() {
 }
 
 /// A connection that was cut while nothing was said on it costs nothing: it was made anew before it is wanted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_connection_that_is_cut_costs_no_error() {
-    let Some(server) = own_server(&[]).await else { return };
+async fn an_idle_connection_that_is_cut_costs_no_error(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
     let store = store(&server.url()).await;
     let connections = async || {
         let list: String = run(&server.url(), &["CLIENT", "LIST", "TYPE", "normal"]).await;
@@ -273,9 +224,8 @@ async fn an_idle_connection_that_is_cut_costs_no_error() {
 }
 
 /// A network that swallows everything, without a word to either side.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_silent_network_bounds_every_call_and_heals() {
-    let Some(server) = own_server(&[]).await else { return };
+async fn a_silent_network_bounds_every_call_and_heals(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
     let proxy = Proxy::start(server.port()).await.expect("a proxy");
     let store = store(&proxy.url(&server.url())).await;
     let now = store.now().await.expect("the time");
@@ -292,9 +242,8 @@ async fn a_silent_network_bounds_every_call_and_heals() {
 }
 
 /// A wake-up is heard again after the connection that hears was lost.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wake_ups_are_heard_again_after_a_loss() {
-    let Some(server) = own_server(&[]).await else { return };
+async fn wake_ups_are_heard_again_after_a_loss(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
     let store = store(&server.url()).await;
     let mut wakeups = store.wakeups().expect("this store can wake");
     let _: () = run(&server.url(), &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
@@ -313,4 +262,27 @@ async fn wake_ups_are_heard_again_after_a_loss() {
         }
     };
     assert_eq!(timeout(PATIENCE, heard).await.expect("it is heard"), job("acme/nightly"));
+}
+
+/// What ends every connection as soon as it is made does not keep the store and the server busy with making new ones.
+async fn a_connection_that_ends_at_once_is_made_anew_after_a_rest(kind: RedisKind) {
+    let Some(server) = server_of(kind).await else { return };
+    let store = store(&server.url()).await;
+    let made = async || {
+        let info: redis::InfoDict = run(&server.url(), &["INFO", "stats"]).await;
+        info.get::<u64>("total_connections_received").expect("a number")
+    };
+    let (before, mut operator) = (made().await, operator(&server.url()).await);
+    for _ in 0..100 {
+        let _: u64 = redis::cmd("CLIENT")
+            .arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])
+            .query_async(&mut operator)
+            .await
+            .expect("killed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Two links, each after rests of 50 ms, 100 ms, 200 ms and so on, and the operator's own connections.
+    let new = made().await - before;
+    assert!(new < 30, "{new} connections in two seconds");
+    until_answered(|| store.now()).await;
 }

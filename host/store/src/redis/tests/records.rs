@@ -1,15 +1,18 @@
 //! Records at their limits, and records that someone else has touched.
 
 use leasehold_lease::id::{RunId, RunKey};
-use leasehold_lease::op::{Accepted, ClaimAnswer, ClaimKind, Finish, HeartbeatAnswer, Release, Trigger};
+use leasehold_lease::op::{Accepted, Announce, ClaimAnswer, ClaimKind, Finish, HeartbeatAnswer, Release, Trigger};
+use leasehold_lease::policy::{Overlap, Terms};
 use leasehold_lease::run::{ATTEMPTS_KEPT, Outcome, Usage};
 use leasehold_lease::time::Millis;
 use leasehold_lease::write::{Change, Quota, Write, Written};
 
-use super::support::{beat, claim, finish, job, namespace, on_a_set_clock, own_server, run, slot, store, told, win};
+use super::support::{
+    beat, claim, finish, job, namespace, on_a_set_clock, own_server, run, slot, store, told, until_answered, win,
+};
 use crate::error::StoreError;
 use crate::redis::RedisStore;
-use crate::redis::scripts::{SCRIPTS, Scripts};
+use crate::redis::scripts::{ON_A_SET_CLOCK, SCRIPTS, Scripts};
 use crate::store::LeaseStore;
 
 /// One script, one instant.
@@ -149,6 +152,76 @@ async fn a_broken_record_does_not_spoil_the_others() {
     }
     let error = store.claim(&job("b"), &claim(slot(now))).await.expect_err("it cannot be read");
     assert!(matches!(error, StoreError::Rejected { .. }), "{}", told(&error));
+    // Those who look at many jobs see the others.
+    let sound = [job("a"), job("c")];
+    let tenants = [job("a").tenant];
+    for limit in [1, 100] {
+        let runs = store.unfinished(&tenants, None, limit).await.expect("runs").answer;
+        assert_eq!(runs.into_iter().map(|run| run.key.job).collect::<Vec<_>>(), sound[..limit.min(2)]);
+    }
+    let jobs = store.jobs().await.expect("jobs").answer;
+    assert_eq!(jobs.into_iter().map(|view| view.key).collect::<Vec<_>>(), sound);
+    let keys: Vec<RunKey> = ["a", "b", "c"].map(|name| RunKey { job: job(name), run: slot(now) }).to_vec();
+    let found = store.check(&keys).await.expect("runs").answer;
+    assert_eq!(found.iter().map(|run| run.standing.is_some()).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!(found.into_iter().map(|run| run.key).collect::<Vec<_>>(), keys);
+}
+
+/// A server that wants replicas and has none takes nothing: it says so for everything, and for no record.
+#[tokio::test]
+async fn a_server_with_too_few_replicas_changes_nothing_and_says_so() {
+    let Some(server) = own_server(&[]).await else { return };
+    let store = store(&server.url()).await;
+    let now = store.now().await.expect("the time");
+    let won = win(&*store, &job("a"), now).await;
+    let before = store.jobs().await.expect("jobs").answer;
+    let _: () = run(&server.url(), &["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    let offers = [(job("a"), Announce { fingerprint: "x".into() }), (job("b"), Announce { fingerprint: "x".into() })];
+    for error in [
+        store.claim(&job("b"), &claim(slot(now))).await.map(|_| ()).expect_err("it takes nothing"),
+        beat(&*store, &job("a"), &won).await.map(|_| ()).expect_err("it takes nothing"),
+        finish(&*store, &job("a"), &won).await.map(|_| ()).expect_err("it takes nothing"),
+        store.announce(&offers).await.map(|_| ()).expect_err("it takes nothing"),
+    ] {
+        assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
+        assert!(told(&error).contains("NOREPLICAS"), "{}", told(&error));
+    }
+    assert_eq!(store.jobs().await.expect("jobs").answer, before, "nothing was done");
+    let _: () = run(&server.url(), &["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
+    let renewed = until_answered(async || beat(&*store, &job("a"), &won).await).await;
+    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
+    assert!(store.announce(&offers).await.expect("answers").iter().all(Result::is_ok));
+    assert_eq!(finish(&*store, &job("a"), &won).await.expect("an answer"), Accepted::Done);
+    win(&*store, &job("b"), now).await;
+}
+
+/// A win that touches more runs than one command takes arguments.
+#[tokio::test]
+async fn a_win_settles_any_number_of_runs() {
+    let Some(server) = own_server(&[]).await else { return };
+    let namespace = namespace();
+    let clock = format!("leasehold:{{{namespace}}}:clock");
+    let set = async |at: i64| run::<()>(&server.url(), &["SET", &clock, &at.to_string()]).await;
+    let start = Millis(1_700_000_000_000);
+    set(start.0).await;
+    let store = RedisStore::with_scripts(&server.url(), &namespace, &ON_A_SET_CLOCK).await.expect("a store");
+    let won = win(&store, &job("a"), start).await;
+    // As many on-demand runs with the same record.
+    let copies = "local run = redis.call('HGET', KEYS[1], ARGV[1]) \
+        for i = 1, 5000 do redis.call('HSET', KEYS[1], ':r' .. i, run) end";
+    let key = format!("leasehold:{{{namespace}/default}}:job:a");
+    let _: () = run(&server.url(), &["EVAL", copies, "1", &key, &start.0.to_string()]).await;
+    set(start.0 + 60_000).await;
+    let ask = claim(slot(Millis(start.0 + 60_000)));
+    let terms = Terms { overlap: Overlap::Skip, ..ask.terms.clone() };
+    let answer = store.claim(&job("a"), &leasehold_lease::op::Claim { terms, ..ask }).await.expect("an answer").answer;
+    assert!(matches!(answer, ClaimAnswer::Won { .. }), "{answer:?}");
+    let keys = [1, 2_500, 5_000].map(|n| RunId::OnDemand(format!("r{n}").parse().expect("an id")));
+    let keys: Vec<RunKey> = keys.map(|run| RunKey { job: job("a"), run }).to_vec();
+    for found in store.check(&keys).await.expect("runs").answer {
+        assert!(found.standing.expect("a run").released, "{} is settled", found.key);
+    }
+    assert_eq!(beat(&store, &job("a"), &won).await.expect("an answer"), HeartbeatAnswer::Refused);
 }
 
 /// A server without room takes nothing new, says that nothing was done, and lets what runs go on and end.

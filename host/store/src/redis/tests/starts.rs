@@ -82,6 +82,49 @@ async fn a_user_who_may_not_ask_for_the_settings_is_warned() {
     win(&*store, &job("a"), now).await;
 }
 
+/// A user who may do a part only is refused at start, before a script stops half-way.
+#[tokio::test]
+async fn a_user_with_a_part_of_the_rights_is_refused() {
+    let Some(server) = own_server(&[]).await else { return };
+    for lacks in ["-@hash", "-@sortedset", "-@list", "-@set", "-@string"] {
+        let may = ["ACL", "SETUSER", "app", "reset", "on", ">pw", "~leasehold:*", "&leasehold:*", "+@all", lacks];
+        let _: () = run(&server.url(), &may).await;
+        let error = refused(&as_user(&server.url(), "app:pw")).await;
+        assert!(matches!(error, ConnectError::NotPermitted { .. }), "{lacks}: {}", told(&error));
+    }
+    assert_eq!(run::<u64>(&server.url(), &["DBSIZE"]).await, 0, "nothing was made");
+}
+
+/// A server that is loading its data is waited for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_loading_is_waited_for() {
+    // Each key takes a while to be loaded; in between the server says that it is loading.
+    let slow = [("key-load-delay", "4000"), ("loading-process-events-interval-bytes", "1024"), ("save", "3600 1")];
+    let Some(mut server) = own_server(&slow).await else { return };
+    let fill = "for i = 1, 500 do redis.call('SET', KEYS[1] .. i, string.rep('x', 100) .. i) end";
+    let _: () = run(&server.url(), &["EVAL", fill, "1", "filling:"]).await;
+    // It writes a snapshot when it is stopped.
+    server.stop().await.expect("stopped");
+    let url = server.url();
+    let connecting = async {
+        loop {
+            match RedisStore::connect(&url, "prod").await {
+                // It is not even there yet.
+                Err(ConnectError::Unreachable { .. }) => {
+                    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                }
+                answer => return answer,
+            }
+        }
+    };
+    let (restarted, store) = tokio::join!(server.restart(), connecting);
+    restarted.expect("restarted");
+    if let Err(error) = &store {
+        panic!("{}", told(error));
+    }
+    assert_eq!(run::<u64>(&url, &["DBSIZE"]).await, 501, "it had the data to load, and now the store's identity");
+}
+
 #[tokio::test]
 async fn a_server_that_evicts_is_refused_and_one_that_may_is_warned_of() {
     let Some(server) = own_server(&[("maxmemory", "100mb"), ("maxmemory-policy", "allkeys-lru")]).await else { return };

@@ -82,11 +82,34 @@ pub(super) async fn own_server(settings: &[(&str, &str)]) -> Option<Redis> {
     or_skip(Redis::start_with(RedisKind::Redis, RedisOptions { settings, ..RedisOptions::default() }).await)
 }
 
-/// One that keeps what it acknowledges.
-pub(super) async fn keeping_server() -> Option<Redis> {
-    let options = RedisOptions { persistent: true, ..RedisOptions::default() };
-    or_skip(Redis::start_with(RedisKind::Redis, options).await)
+/// One of this kind, with the settings that it comes with.
+pub(super) async fn server_of(kind: RedisKind) -> Option<Redis> {
+    or_skip(Redis::start(kind).await)
 }
+
+/// One that keeps what it acknowledges.
+pub(super) async fn keeping_server(kind: RedisKind) -> Option<Redis> {
+    or_skip(Redis::start_with(kind, RedisOptions { persistent: true, ..RedisOptions::default() }).await)
+}
+
+/// Makes two tests of each case, which is given the kind of its servers.
+macro_rules! on_redis_and_valkey {
+    ($($case:ident)*) => {
+        on_redis_and_valkey! { @on on_redis Redis; $($case)* }
+        on_redis_and_valkey! { @on on_valkey Valkey; $($case)* }
+    };
+    (@on $name:ident $kind:ident; $($case:ident)*) => {
+        mod $name {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::$case(leasehold_test_servers::RedisKind::$kind).await;
+                }
+            )*
+        }
+    };
+}
+pub(super) use on_redis_and_valkey;
 
 /// A store in this server, in a namespace of its own.
 pub(super) async fn store(url: &str) -> Arc<RedisStore> {

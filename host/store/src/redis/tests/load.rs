@@ -1,0 +1,86 @@
+//! A load that goes on through faults, and remembers what it was told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use leasehold_lease::id::RunKey;
+use leasehold_lease::op::{Accepted, ClaimAnswer};
+use leasehold_lease::run::Status;
+use leasehold_lease::time::Millis;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::support::{PATIENCE, answered_after, beat, claim, finish, job, slot};
+use crate::redis::RedisStore;
+use crate::store::LeaseStore;
+
+/// Claims, beats and finishes in eight jobs until it is told to stop. Each step is sent again until it is answered.
+pub(super) struct Load {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    errors: Arc<AtomicU64>,
+    tasks: JoinSet<Vec<RunKey>>,
+}
+
+impl Load {
+    pub(super) fn on(store: &Arc<RedisStore>, start: Millis) -> Load {
+        let (stop, done, errors) = (Arc::default(), Arc::default(), Arc::default());
+        let mut load = Load { stop, done, errors, tasks: JoinSet::new() };
+        for n in 0..8 {
+            let (store, stop) = (store.clone(), load.stop.clone());
+            let (done, errors) = (load.done.clone(), load.errors.clone());
+            load.tasks.spawn(async move {
+                let job = job(&format!("load-{n}"));
+                let mut finished = Vec::new();
+                for at in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    let ask = claim(slot(Millis(start.0 + at)));
+                    let (answer, first) = answered_after(|| store.claim(&job, &ask)).await;
+                    assert!(matches!(answer.answer, ClaimAnswer::Won { .. }), "{answer:?}");
+                    let (_, second) = answered_after(|| beat(&*store, &job, &ask)).await;
+                    let (accepted, third) = answered_after(|| finish(&*store, &job, &ask)).await;
+                    assert_eq!(accepted, Accepted::Done, "{}", ask.run);
+                    finished.push(RunKey { job: job.clone(), run: ask.run });
+                    errors.fetch_add(first + second + third, Ordering::SeqCst);
+                    done.fetch_add(1, Ordering::SeqCst);
+                }
+                finished
+            });
+        }
+        load
+    }
+
+    /// Waits until so many more runs are done.
+    pub(super) async fn goes_on(&self, more: u64) {
+        let target = self.done.load(Ordering::SeqCst) + more;
+        let reached = async {
+            while self.done.load(Ordering::SeqCst) < target {
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
+        };
+        timeout(PATIENCE, reached).await.expect("the load goes on");
+    }
+
+    /// Ends it, and answers how many errors there were and which runs were finished.
+    pub(super) async fn end(mut self) -> (u64, Vec<RunKey>) {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut finished = Vec::new();
+        while let Some(ended) = self.tasks.join_next().await {
+            finished.extend(ended.expect("the load has no other error"));
+        }
+        (self.errors.load(Ordering::SeqCst), finished)
+    }
+}
+
+/// What was acknowledged is there.
+pub(super) async fn all_recorded(store: &RedisStore, finished: &[RunKey]) {
+    assert!(!finished.is_empty(), "the load did something");
+    for part in finished.chunks(500) {
+        for found in store.check(part).await.expect("an answer").answer {
+            let status = found.standing.map(|standing| standing.status);
+            assert_eq!(status, Some(Status::Success), "{}", found.key);
+        }
+    }
+}
