@@ -84,9 +84,9 @@ mod tests {
     fn what_a_schema_consists_of_changes_with_its_number_only() {
         let texts = MIGRATIONS.iter().map(|(_, text)| *text).chain(FUNCTIONS);
         // FNV-1a, each text ended by a byte that none has.
-        let sum = texts.flat_map(|text| text.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
-            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let sum = texts
+            .flat_map(|text| text.bytes().chain([0]))
+            .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         assert_eq!((SCHEMA, format!("{sum:016x}").as_str()), (1, "a8c680866617f1ea"));
     }
 }
