@@ -77,7 +77,7 @@ async fn held_jobs_starve_no_other() {
     let Some(database) = Database::create().await else { return };
     let store = store(&database.url).await;
     let now = store.now().await.expect("the time");
-    let stuck: Vec<_> = (0..=HOT).map(|n| job(&format!("held-{n}"))).collect();
+    let stuck: Vec<_> = (0..4 * HOT).map(|n| job(&format!("held-{n}"))).collect();
     for job in &stuck {
         win(&*store, job, now).await;
     }
