@@ -61,7 +61,8 @@ const BEATS: usize = 2;
 /// Connections for writes of handlers and for looking.
 const REST: usize = 2;
 
-/// Connections that one host opens at most: besides those, one for hearing and one for telling.
+/// Connections that one host opens at most: besides those, one for hearing and one for telling. (One that is made anew
+/// is there twice for a moment; where the server has no room for that, the old one stays.)
 const CONNECTIONS: usize = HOT + BEATS + REST + 2;
 
 /// The longest namespace, in bytes.

@@ -26,8 +26,8 @@ const DOING: &str = "renewing leases";
 
 type Beat = (JobKey, Heartbeat);
 
-/// Sends all heartbeats, in several calls at once where they are many. One call that fails is an error as a whole; where
-/// there are several, each heartbeat is answered for itself.
+/// Sends all heartbeats, in several calls at once where they are many. Where the server does not answer the only call,
+/// that is an error as a whole; where there are several, each heartbeat is answered for itself.
 pub(super) async fn send(lane: &Lane, beats: &[Beat]) -> Result<Vec<Each<HeartbeatAnswer>>, StoreError> {
     let rounds = rounds(beats);
     let is_one_call = beats.len() <= TOGETHER && rounds.len() == 1;
@@ -41,6 +41,7 @@ pub(super) async fn send(lane: &Lane, beats: &[Beat]) -> Result<Vec<Each<Heartbe
         for (places, call) in calls {
             match call.answer().await {
                 Ok(rows) => locked.extend(sending.take(&rows)),
+                Err(fault) if !fault.concerns_all() && places.len() > 1 => locked.extend(sending.halved(places).await),
                 Err(fault) if is_one_call => return Err(fault.told(DOING)),
                 Err(fault) => sending.failed(places, &fault),
             }
@@ -76,6 +77,25 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
+    /// Sends heartbeats again one of which the server refuses: in halves, and those again, until all others are renewed
+    /// (S14). Answers the places of those whose job another session holds.
+    async fn halved(&mut self, places: &[usize]) -> Vec<usize> {
+        let mut locked = Vec::new();
+        let (first, second) = places.split_at(places.len() / 2);
+        let mut parts = vec![second, first];
+        while let Some(part) = parts.pop() {
+            match self.enter(false, part, PATIENCE.0).await.answer().await {
+                Ok(rows) => locked.extend(self.take(&rows)),
+                Err(fault) if !fault.concerns_all() && part.len() > 1 => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    parts.extend([second, first]);
+                }
+                Err(fault) => self.failed(part, &fault),
+            }
+        }
+        locked
+    }
+
     /// Waits for jobs that others hold: together, and if that takes long each alone, so that a job that is stuck costs
     /// no other its lease (S14).
     async fn locked(&mut self, places: &[usize]) {

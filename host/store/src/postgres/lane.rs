@@ -39,6 +39,12 @@ const SHORTEST: Duration = Duration::from_millis(50);
 /// How long those after them do: only whoever takes a lock for a moment lets them through.
 const A_MOMENT: Duration = Duration::from_millis(2);
 
+/// How long a call waits for a lock on a connection that has met a job that is stuck.
+const WARY: Duration = Duration::from_millis(200);
+
+/// For how long a connection remembers that. Who holds a job that long is asked about by its host again and again.
+const WARY_FOR: Duration = Duration::from_secs(3);
+
 /// How often a call that met others is repeated.
 const REPEATS: u32 = 5;
 
@@ -230,7 +236,30 @@ impl Queued {
     }
 }
 
+/// How long the calls of a connection wait for locks: less after one was not given, so that others have the connection
+/// (S14).
+struct Patience {
+    wary_until: Instant,
+}
+
+impl Patience {
+    fn of_many(&self) -> Duration {
+        if now() < self.wary_until { SHORTEST } else { SHORT }
+    }
+
+    fn of_one(&self, work: &Work) -> Duration {
+        if now() < self.wary_until { work.patience.min(WARY) } else { work.patience }
+    }
+
+    fn learn(&mut self, answer: &Answer) {
+        if matches!(answer, Err(Fault::Locked(_))) {
+            self.wary_until = now() + WARY_FOR;
+        }
+    }
+}
+
 async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>) {
+    let mut patience = Patience { wary_until: now() };
     loop {
         // Those who were just answered come first: what they ask for next then shares the next call. This takes no time
         // where nobody else wants to run.
@@ -250,17 +279,17 @@ async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>) {
         }
         match in_time.len() {
             0 => {}
-            1 => alone(&mut link, in_time.remove(0)).await,
-            _ => together(&mut link, in_time).await,
+            1 => alone(&mut link, &mut patience, in_time.remove(0)).await,
+            _ => together(&mut link, &mut patience, in_time).await,
         }
     }
 }
 
 /// Sends many requests in one call. If one spoils it, each goes alone.
-async fn together(link: &mut Link, works: Vec<Work>) {
+async fn together(link: &mut Link, patience: &mut Patience, works: Vec<Work>) {
     let ask = batch(works.iter().map(|work| &work.ask));
     let deadline = works.iter().map(|work| work.deadline).min().unwrap_or_else(deadline);
-    let fault = match repeated(link, &BATCH, &ask, SHORT, deadline).await {
+    let fault = match repeated(link, &BATCH, &ask, patience.of_many(), deadline).await {
         Ok(rows) => return hand_out(link, works, rows),
         Err(fault) => fault,
     };
@@ -271,8 +300,9 @@ async fn together(link: &mut Link, works: Vec<Work>) {
     let mut waited = Duration::ZERO;
     for work in works {
         let began = now();
-        let patience = if waited < SHORT { SHORTEST } else { A_MOMENT };
-        let answer = repeated_alone(link, &work, patience).await;
+        let waits = if waited < SHORT { SHORTEST } else { A_MOMENT };
+        let answer = repeated_alone(link, &work, waits).await;
+        patience.learn(&answer);
         if matches!(answer, Err(Fault::Locked(_))) {
             waited += now() - began;
         }
@@ -281,8 +311,9 @@ async fn together(link: &mut Link, works: Vec<Work>) {
 }
 
 /// Sends one call.
-async fn alone(link: &mut Link, work: Work) {
-    let answer = repeated_alone(link, &work, work.patience).await;
+async fn alone(link: &mut Link, patience: &mut Patience, work: Work) {
+    let answer = repeated_alone(link, &work, patience.of_one(&work)).await;
+    patience.learn(&answer);
     tell(work, answer);
 }
 

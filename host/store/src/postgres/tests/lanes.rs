@@ -78,13 +78,18 @@ async fn held_jobs_starve_no_other() {
     let Some(database) = Database::create().await else { return };
     let store = store(&database.url).await;
     let now = store.now().await.expect("the time");
-    let stuck: Vec<_> = (0..=HOT).map(|n| job(&format!("held-{n}"))).collect();
+    let stuck: Vec<_> = (0..4 * HOT).map(|n| job(&format!("held-{n}"))).collect();
     for job in &stuck {
         win(&*store, job, now).await;
     }
     let mut holder = database.connect().await;
     let mut held = holder.begin().await.expect("a transaction");
     held.execute("SELECT FROM leasehold.jobs WHERE name LIKE 'held-%' FOR UPDATE").await.expect("rows are held");
+    // Its caller is told long before the call's limit, and has the connection no longer.
+    let ask = claim(slot(now + Duration::from_millis(1)));
+    let told_of = timeout(CALL_LIMIT * 3 / 4, store.claim(&stuck[0], &ask)).await.expect("it gives up in time");
+    let error = told_of.expect_err("it is held");
+    assert!(matches!(error, StoreError::NotSent { .. }) && told(&error).contains("55P03"), "{}", told(&error));
     let mut asking = JoinSet::new();
     for job in stuck {
         let (store, ask) = (store.clone(), claim(slot(now + Duration::from_millis(1))));
