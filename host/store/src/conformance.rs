@@ -98,6 +98,8 @@ macro_rules! conformance_tests {
             unblocking_goes_no_further_than_the_present
             what_shrinks_is_written_beyond_the_quota
             a_run_is_kept_until_a_claim_for_it_is_late
+            a_claim_is_in_time_to_the_millisecond
+            a_slot_before_since_or_skipped_is_not_caught_up
             the_driver_does_what_the_rules_say
         }
     };

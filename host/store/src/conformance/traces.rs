@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::op::{
-    Accepted, Answer, Cancel, Claim, ClaimAnswer, ClaimKind, Finish, Heartbeat, HeartbeatAnswer, Op, Release, Trigger,
-    TriggerAnswer, Unblock, UnblockAnswer, WriteAnswer,
+    Accepted, Announce, Answer, Cancel, Claim, ClaimAnswer, ClaimKind, Finish, Heartbeat, HeartbeatAnswer, Op, Release,
+    Trigger, TriggerAnswer, Unblock, UnblockAnswer, WriteAnswer,
 };
 use leasehold_lease::policy::{Overlap, Terms};
 use leasehold_lease::run::{Outcome, Status, Usage};
@@ -109,6 +109,10 @@ fn unblock(newest_due: i64) -> Op {
 fn trigger(id: &str) -> Op {
     let RunId::OnDemand(id) = on_demand(id) else { unreachable!("an on-demand run has an id") };
     Op::Trigger(Trigger { id, payload: Some(b"payload".to_vec()), pending_max: 2 })
+}
+
+fn announce(fingerprint: &str) -> Op {
+    Op::Announce(Announce { fingerprint: fingerprint.into() })
 }
 
 fn prune() -> Op {
@@ -323,4 +327,43 @@ pub async fn a_run_is_kept_until_a_claim_for_it_is_late(bench: &Bench) {
     let pruned = |runs: &[RunId]| Answer::Pruned(runs.to_vec());
     assert_eq!((&answers[2], &answers[3]), (&pruned(&[]), &pruned(&[due(5_000)])));
     assert_eq!(answers[4], Answer::Claim(ClaimAnswer::Superseded { newest_started: Some(Slot(at(5_000))) }));
+}
+
+/// S9, and to the millisecond: whether anybody still waits for a claim, and whether its slot is late or early.
+pub async fn a_claim_is_in_time_to_the_millisecond(bench: &Bench) {
+    let until = |ms, with| Op::Claim(Claim { not_after: at(ms), ..ask(due(0), ClaimKind::Slot, with, short()) });
+    let steps = vec![
+        (0, announce("x")),
+        (10_001, claim(due(0), 1, short())),
+        (10_000, until(9_999, 1)),
+        (10_000, until(10_000, 2)),
+        (10_000, finish(due(0), 2)),
+        (20_000, claim(due(30_001), 3, short())),
+        (20_000, claim(due(30_000), 4, short())),
+    ];
+    let Some((answers, _)) = play(bench, steps).await else { return };
+    let wanted = [ClaimAnswer::Late, ClaimAnswer::Old, ClaimAnswer::Early].map(Answer::Claim);
+    assert_eq!([&answers[1], &answers[2], &answers[5]].map(Clone::clone), wanted);
+    assert!(won(&answers[3]) && won(&answers[6]), "{answers:?}");
+}
+
+/// S10: what lies before the announcement, or was skipped, is not caught up; what comes behind is.
+pub async fn a_slot_before_since_or_skipped_is_not_caught_up(bench: &Bench) {
+    let catch_up = |ms, with| {
+        let kind = ClaimKind::CatchUp { age: Duration::from_millis(10) };
+        Op::Claim(ask(due(ms), kind, with, terms()))
+    };
+    let steps = vec![
+        (100, announce("x")),
+        (101, catch_up(99, 1)),
+        (102, catch_up(100, 2)),
+        (103, claim(due(103), 3, terms())),
+        (104, finish(due(100), 2)),
+        (105, catch_up(103, 4)),
+        (106, catch_up(104, 5)),
+    ];
+    let Some((answers, _)) = play(bench, steps).await else { return };
+    let superseded = |newest_started| Answer::Claim(ClaimAnswer::Superseded { newest_started });
+    assert_eq!((&answers[1], &answers[5]), (&superseded(None), &superseded(Some(Slot(at(100))))));
+    assert!(won(&answers[2]) && won(&answers[6]), "{answers:?}");
 }

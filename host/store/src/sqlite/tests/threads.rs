@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use rusqlite::ErrorCode;
 
+use super::super::error::SqliteError;
 use super::super::worker::QUEUE;
 use super::*;
 use crate::view::CALL_LIMIT;
@@ -269,6 +270,52 @@ fn connections_that_write_wait_for_the_disk() {
         let full: i64 = db.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
         assert_eq!(full, 2, "{access:?}");
     }
+}
+
+/// A worker that only looks, on a file of its own.
+fn reader(folder: &TempDir, clock: Clock) -> Arc<Worker> {
+    let path: Arc<Path> = file(folder).into();
+    drop(SqliteStore::open(&path).unwrap());
+    let db = open::connect(&path, Access::Read).unwrap();
+    let station = Station { access: Access::Read, clock, ..station(&path, db) };
+    Arc::new(Worker::start("sqlite-test", &path, station).unwrap())
+}
+
+#[tokio::test]
+async fn looks_that_come_together_are_all_told_why_none_was_answered() {
+    let folder = fast_folder();
+    let worker = reader(&folder, clock::machine());
+    let go = held_up(&worker).await;
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(queued(&worker, |_: &Connection, _| Ok(())).await);
+    }
+    std::fs::rename(file(&folder), folder.path().join("elsewhere")).unwrap();
+    drop(go);
+    for waiting in waiting {
+        let error = waiting.await.unwrap().unwrap_err();
+        let StoreError::NotSent { source, .. } = &error else { panic!("{error:?}") };
+        assert!(matches!(source.downcast_ref(), Some(SqliteError::Moved { .. })), "{source}");
+    }
+}
+
+/// Leases that are renewed while one of them takes long would otherwise seem to have run out.
+#[tokio::test]
+async fn looks_that_come_together_see_one_time() {
+    let folder = fast_folder();
+    let (clock, read) = TestClock::settable();
+    let TestClock::Settable(set) = clock else { unreachable!("it can be set") };
+    let worker = reader(&folder, read);
+    let go = held_up(&worker).await;
+    let began = Millis(set.load(std::sync::atomic::Ordering::SeqCst));
+    let slow = queued(&worker, move |_: &Connection, now| {
+        set.fetch_add(60_000, std::sync::atomic::Ordering::SeqCst);
+        Ok(now)
+    });
+    let slow = slow.await;
+    let next = queued(&worker, |_: &Connection, now| Ok(now)).await;
+    drop(go);
+    assert_eq!((slow.await.unwrap().unwrap(), next.await.unwrap().unwrap()), (began, began));
 }
 
 #[tokio::test]
