@@ -19,7 +19,7 @@ use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Plugin, Sandbox, Signal};
 use leasehold_store::{Identity, LeaseStore};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinError;
 
 use crate::clock::{self, Dice, StoreClock};
 use crate::event::Events;
@@ -28,9 +28,9 @@ use crate::places::Places;
 use crate::plugins::{Catalog, OfferedJob};
 
 use calls::Calls;
-use health::StoreHealth;
 pub(crate) use calls::News;
 pub use guests::limits as guest_limits;
+use health::StoreHealth;
 
 /// What a host is made of.
 pub struct HostParts {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use leasehold_store::{is_namespace, redacted};
+use leasehold_store::{is_namespace, postgres, redacted, redis};
 
 use super::reader::Wrong;
 
@@ -41,13 +41,13 @@ pub(super) const NAMESPACE: &str = "leasehold";
 impl StoreUrl {
     /// Reads `sqlite://path` (relative paths start at `folder`), `postgres://…`, `redis://…`, `rediss://…`, `valkey://…`,
     /// `valkeys://…` or `memory:`.
-    /// A server's driver says what else is wrong with its address when it connects.
     pub(super) fn read(text: &str, folder: &Path) -> Result<StoreUrl, Wrong> {
         if text == "memory:" {
             return Ok(StoreUrl::Memory);
         }
         let write = "write \"sqlite://path/to/leasehold.db\"";
         let Some((scheme, rest)) = text.split_once("://") else {
+            let write = "write \"sqlite://path/to/leasehold.db\", or \"postgres://…\" or \"redis://…\" for a server";
             return Err(Wrong::new("it is not the address of a store").hint(write));
         };
         let server = || ServerUrl { url: text.to_owned(), namespace: NAMESPACE.to_owned() };
@@ -60,8 +60,16 @@ impl StoreUrl {
             "postgres" | "postgresql" | "redis" | "rediss" | "valkey" | "valkeys" if rest.is_empty() => {
                 Err(Wrong::new("the server is missing").hint(format!("write \"{scheme}://user:password@host\"")))
             }
-            "postgres" | "postgresql" => Ok(StoreUrl::Postgres(server())),
-            "redis" | "rediss" | "valkey" | "valkeys" => Ok(StoreUrl::Redis(server())),
+            "postgres" | "postgresql" => match postgres::check_address(text) {
+                Ok(()) => Ok(StoreUrl::Postgres(server())),
+                Err(postgres::ConnectError::Url { reason, .. }) => Err(Wrong::new(reason)),
+                Err(other) => Err(Wrong::new(other.to_string())),
+            },
+            "redis" | "rediss" | "valkey" | "valkeys" => match redis::check_address(text) {
+                Ok(()) => Ok(StoreUrl::Redis(server())),
+                Err(redis::ConnectError::Url { reason, .. }) => Err(Wrong::new(reason)),
+                Err(other) => Err(Wrong::new(other.to_string())),
+            },
             _ => Err(Wrong::new("there is no store of that kind")
                 .hint("write an address that begins with sqlite://, postgres://, redis://, rediss://, valkey:// or valkeys://")),
         }
@@ -117,6 +125,12 @@ mod tests {
         assert!(reason("leasehold.db").contains("not the address of a store"));
         assert!(reason("sqlite://").contains("path is missing"));
         assert!(reason("sqlite://a.db?mode=ro").contains("no options"));
+        for url in ["postgres://h:99999/x", "postgres://[::1/x", "postgres://h/x?sslmode=bogus", "postgres://h/x?a=b"] {
+            assert!(!reason(url).is_empty(), "{url}");
+        }
+        for url in ["redis://h/abc", "redis://h?wait=x", "redis://h?wiat=1", "redis://h:99999"] {
+            assert!(!reason(url).is_empty(), "{url}");
+        }
     }
 
     #[test]

@@ -62,7 +62,8 @@ mod tests {
             assert!(!redacted(url).contains("hunter2"), "{url}: {}", redacted(url));
         }
         assert_eq!(redacted("redis://u:p@w@h:6379/2?wait=1"), "redis://***@h:6379/2?***");
-        for plain in ["sqlite://a.db", "redis://h:6379/2", "postgres://[::1]:5432/db", "redis://[::1]", "leasehold.db"] {
+        for plain in ["sqlite://a.db", "redis://h:6379/2", "postgres://[::1]:5432/db", "redis://[::1]", "leasehold.db"]
+        {
             assert_eq!(redacted(plain), plain);
         }
     }

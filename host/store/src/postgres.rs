@@ -80,6 +80,15 @@ pub struct PostgresStore {
     _aside: Aside,
 }
 
+/// Reads an address without going there.
+///
+/// # Errors
+///
+/// What is wrong with it, without its password.
+pub fn check_address(url: &str) -> Result<(), ConnectError> {
+    Address::parse(url).map(|_| ())
+}
+
 impl PostgresStore {
     /// Connects to `url` (`postgres://USER:PASSWORD@HOST:PORT/DATABASE`), prepares the schema `leasehold` there and
     /// works in `namespace`. Behind a pooler that shares connections between transactions the URL carries

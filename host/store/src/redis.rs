@@ -78,6 +78,15 @@ pub struct RedisStore {
     warnings: Vec<Warning>,
 }
 
+/// Reads an address without going there.
+///
+/// # Errors
+///
+/// What is wrong with it, without its password.
+pub fn check_address(url: &str) -> Result<(), ConnectError> {
+    Config::new(url, "any").map(|_| ())
+}
+
 impl RedisStore {
     /// Connects to `redis://[user:password@]host[:port][/db][?wait=N]` (`rediss://` for TLS). Everything lies under
     /// keys that begin with `leasehold:{namespace`, so several systems may share a server.

@@ -46,6 +46,13 @@ impl Address {
             Some("transaction") => Transport::Simple,
             Some(other) => return Err(refuse(format!("pooler can be \"transaction\" only, not {other:?}"))),
         };
+        // The client would pass over what it does not know, and write the value into the log.
+        if let Some(unknown) = parameters(&plain).find(|name| !is_known(name)) {
+            let is_word = unknown.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte == b'-');
+            let unknown = if is_word { unknown } else { "(not shown: it may be a part of a password)" };
+            let escapes = "in a password write ? as %3F, / as %2F and # as %23";
+            return Err(refuse(format!("it has the option {unknown}, which is not known; {escapes}")));
+        }
         let options = PgConnectOptions::from_str(&plain).map_err(|error| refuse(error.to_string()))?;
         let options = options.application_name("leasehold").disable_statement_logging();
         // A pooler refuses session settings that it does not know.
@@ -55,6 +62,37 @@ impl Address {
         };
         Ok(Address { options, shown, transport })
     }
+}
+
+/// The names of a URL's parameters.
+fn parameters(url: &str) -> impl Iterator<Item = &str> {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or_default())
+}
+
+/// Whether the client knows a parameter of this name.
+fn is_known(name: &str) -> bool {
+    const KNOWN: [&str; 18] = [
+        "sslmode",
+        "ssl-mode",
+        "sslrootcert",
+        "ssl-root-cert",
+        "ssl-ca",
+        "sslcert",
+        "ssl-cert",
+        "sslkey",
+        "ssl-key",
+        "statement-cache-capacity",
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "password",
+        "application_name",
+        "options",
+    ];
+    KNOWN.contains(&name) || name.starts_with("options[")
 }
 
 /// What a session is set to: no call outlives its caller by much, and a peer that is gone is noticed.
@@ -156,6 +194,10 @@ mod tests {
         let (url, pooler) = split_pooler("postgres://h/d?sslmode=disable&pooler=transaction&host=x");
         assert_eq!((url.as_str(), pooler.as_deref()), ("postgres://h/d?sslmode=disable&host=x", Some("transaction")));
         assert_eq!(split_pooler("postgres://h/d?pooler=transaction").0, "postgres://h/d");
+        for url in ["postgres://u:a?s3cret@h/d", "postgres://h/d?pasword=s3cret"] {
+            let error = Address::parse(url).err().expect("it is refused").to_string();
+            assert!(error.contains("not known") && !error.contains("s3cret"), "{error}");
+        }
         let error = Address::parse("postgres://u:s3cret@h/d?pooler=session").err().expect("refused").to_string();
         assert!(error.contains("session") && !error.contains("s3cret"), "{error}");
     }

@@ -148,6 +148,18 @@ pub enum ConnectError {
         #[source]
         source: sqlx::Error,
     },
+    /// The table that says which schema this is has lost its row.
+    #[error(
+        "the table leasehold.schema_version of {server} is empty, so nobody knows what its other tables are; put it back \
+         (INSERT INTO leasehold.schema_version VALUES ({known}), if this version of Leasehold made them), or DROP SCHEMA \
+         leasehold CASCADE to begin anew"
+    )]
+    NoVersion {
+        /// The server, without the password.
+        server: String,
+        /// The schema of this version.
+        known: i32,
+    },
     /// The operating system gave no random bits for the store's identity.
     #[error("no random bits for the identity of a new store")]
     Random(#[source] getrandom::Error),
@@ -289,7 +301,10 @@ fn advice(code: &str) -> &'static str {
         "53300" => "; raise max_connections, or let a pooler share them",
         "25006" => "; the server only reads now: name the primary in the URL",
         "42501" => "; the user lacks rights on the schema leasehold",
-        "3F000" | "42P01" | "42883" => "; the schema leasehold is gone: restart this host to make it anew",
+        "3F000" | "42P01" | "42883" => {
+            "; a table or function of the schema leasehold is gone: restore it, or DROP SCHEMA leasehold CASCADE and restart \
+             the hosts, which make it anew"
+        }
         _ => "",
     }
 }

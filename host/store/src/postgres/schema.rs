@@ -33,6 +33,9 @@ const FUNCTIONS: [&str; 11] = [
 pub(super) async fn prepare(db: &mut PgConnection, server: &str) -> Result<(), ConnectError> {
     let failed = |source: sqlx::Error| match error::code(&source) {
         Some("42501" | "53100" | "25006" | "26000" | "42P05") => ConnectError::from_server(server, source),
+        None if matches!(source, sqlx::Error::RowNotFound) => {
+            ConnectError::NoVersion { server: server.to_owned(), known: SCHEMA }
+        }
         _ => ConnectError::Schema { server: server.to_owned(), source },
     };
     if version(db).await.map_err(failed)? == Some(SCHEMA) {

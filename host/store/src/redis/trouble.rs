@@ -71,8 +71,9 @@ fn by_code(code: &str, detail: &str) -> Trouble {
         "WRONGPASS" if detail.contains("NOAUTH") => Trouble::NoPassword,
         "WRONGPASS" => Trouble::WrongPassword,
         "NOPERM" => Trouble::NotPermitted,
-        // So says version 7.0.
+        // So say Redis 7.0 and Valkey 8.
         "ERR" if detail.contains("The user executing the script can't") => Trouble::NotPermitted,
+        "ERR" if detail.contains("ACL failure in script") => Trouble::NotPermitted,
         "ERR" if detail.contains("running script") => {
             let word = detail.rsplit(": -").next().and_then(|rest| rest.split(' ').next()).unwrap_or_default();
             if word == "ERR" { Trouble::Script } else { by_code(word, "") }
@@ -125,6 +126,7 @@ mod tests {
         assert_eq!(trouble("-NOAUTH Authentication required.\r\n"), Trouble::NoPassword);
         for line in [
             "-NOPERM this user has no permissions\r\n",
+            "-ERR ACL failure in script: User lim has no permissions to run the 'hset' command\r\n",
             "-ERR The user executing the script can't run this command or subcommand script: f, on @user_script:1.\r\n",
         ] {
             assert_eq!(trouble(line), Trouble::NotPermitted, "{line}");
