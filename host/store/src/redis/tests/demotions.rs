@@ -1,6 +1,7 @@
 //! Replicas: demotion, promotion, failover, and waiting for them.
 
-use leasehold_lease::op::{Accepted, ClaimAnswer, HeartbeatAnswer};
+use leasehold_lease::op::{Accepted, Claim, ClaimAnswer, HeartbeatAnswer};
+use leasehold_lease::time::Millis;
 use leasehold_test_servers::{Redis, RedisKind};
 
 use super::support::{
@@ -34,6 +35,14 @@ async fn linked(replica: &Redis, primary: &Redis) {
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
+}
+
+/// Wins a run of job `a` where changes wait. A replica that has just begun to follow says what it knows a moment later.
+async fn win_with_a_replica(store: &RedisStore, at: Millis) -> Claim {
+    let ask = claim(slot(at));
+    let answer = until_answered(async || store.claim(&job("a"), &ask).await).await.answer;
+    assert!(matches!(answer, ClaimAnswer::Won { .. }), "{answer:?}");
+    ask
 }
 
 async fn promote(replica: &Redis) {
@@ -116,7 +125,7 @@ async fn a_change_waits_for_a_replica_where_the_url_says_so(kind: RedisKind) {
     let store = RedisStore::connect(&url, &namespace()).await.expect("a store");
     assert!(!store.warnings().iter().any(|warning| matches!(warning, Warning::Replicas { .. })));
     let now = store.now().await.expect("the time");
-    let won = win(&store, &job("a"), now).await;
+    let won = win_with_a_replica(&store, now).await;
     assert_eq!(finish(&store, &job("a"), &won).await.expect("an answer"), Accepted::Done);
     replica.freeze().await.expect("frozen");
     let ask = claim(slot(now));
@@ -136,7 +145,7 @@ async fn changes_that_wait_together_hold_up_neither_each_other_nor_reads(kind: R
     let store = RedisStore::connect(&format!("{}?wait=1", server.url()), &namespace()).await.expect("a store");
     let store = std::sync::Arc::new(store);
     let now = store.now().await.expect("the time");
-    let won = win(&*store, &job("a"), now).await;
+    let won = win_with_a_replica(&store, now).await;
     replica.freeze().await.expect("frozen");
     let mut claims = tokio::task::JoinSet::new();
     for n in 0..12 {
