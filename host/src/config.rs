@@ -232,10 +232,12 @@ fn host_name(node: &Node) -> Result<String, Wrong> {
 fn read_store(mut section: Section, folders: &Folders<'_>, data_dir: &Path, problems: &mut Problems) -> StoreUrl {
     let namespace = section.take_node("namespace");
     let mut store = StoreUrl::Sqlite(data_dir.join("leasehold.db"));
+    let mut is_known = true;
     if let Some(node) = section.take_node("url") {
         match reader::text(&node).and_then(|text| StoreUrl::read(&text, folders.of(&node.place))) {
             Ok(url) => store = url,
             Err(Wrong { reason, hint }) => {
+                is_known = false;
                 // The address may hold a password, also where it is not one that can be read.
                 let value = match &node.value {
                     Value::Text(text) => quoted(&leasehold_store::redacted(text)),
@@ -248,7 +250,9 @@ fn read_store(mut section: Section, folders: &Folders<'_>, data_dir: &Path, prob
     }
     if let Some(node) = namespace {
         let read = reader::text(&node).and_then(|text| store_url::namespace(&text));
-        match read.and_then(|namespace| store.clone().within(namespace)) {
+        // Whether a store that is not known has namespaces is not known either.
+        let within = |namespace| if is_known { store.clone().within(namespace) } else { Ok(store.clone()) };
+        match read.and_then(within) {
             Ok(within) => store = within,
             Err(Wrong { reason, hint }) => {
                 let (key, value) = ("store.namespace".to_owned(), Some(node.shown()));

@@ -189,8 +189,14 @@ async fn an_address_that_does_not_work_is_told_with_what_to_do() {
         let evicts = refused(&server.url());
         assert!(evicts.contains("maxmemory-policy noeviction"), "{evicts}");
     }
-    let question_mark = refused("redis://u:a?hunter2@127.0.0.1:1");
-    assert!(question_mark.contains("%3F"), "{question_mark}");
+    for url in ["redis://u:a?hunter2@127.0.0.1:1", "postgres://u:a?hunter2@127.0.0.1:1/db"] {
+        let question_mark = on(url).leasehold(&["serve"]);
+        assert!(question_mark.code == Some(2) && question_mark.stderr.contains("%3F"), "{question_mark:?}");
+        assert!(
+            !question_mark.stderr.contains("hunter2") && question_mark.stderr.lines().count() == 1,
+            "{question_mark:?}"
+        );
+    }
     let w = Workplace::new("[store]\nurl = \"sqlite:///etc/passwd\"\n");
     let foreign = w.leasehold(&["serve"]);
     assert!(foreign.code == Some(1) && foreign.stderr.contains("/etc/passwd"), "{foreign:?}");

@@ -71,7 +71,7 @@ impl StoreUrl {
                 Err(other) => Err(Wrong::new(other.to_string())),
             },
             _ => Err(Wrong::new("there is no store of that kind")
-                .hint("write an address that begins with sqlite://, postgres://, redis://, rediss://, valkey:// or valkeys://")),
+                .hint("write an address that begins with sqlite://, postgres://, redis:// or rediss://")),
         }
     }
 

@@ -43,7 +43,7 @@ impl Node {
     pub(crate) fn shown(&self) -> String {
         match &self.value {
             // An address in the wrong place may hold a password all the same.
-            Value::Text(text) if text.contains("://") || text.contains('@') => quoted(&leasehold_store::redacted(text)),
+            Value::Text(text) if may_hold_a_password(text) => quoted(&leasehold_store::redacted(text)),
             Value::Text(text) => quoted(text),
             Value::Integer(n) => n.to_string(),
             Value::HugeInteger(digits) => quoted(digits),
@@ -163,6 +163,11 @@ impl<'a> Lines<'a> {
             }
         }
     }
+}
+
+/// Whether it is an address, or may be `user:password@host`.
+fn may_hold_a_password(text: &str) -> bool {
+    text.contains("://") || text.rsplit_once('@').is_some_and(|(before, _)| before.contains(':'))
 }
 
 #[cfg(test)]
