@@ -47,6 +47,7 @@ use leasehold_lease::op::{
 use leasehold_lease::run::Hold;
 use leasehold_lease::time::Millis;
 use leasehold_lease::write::{Write, Written};
+use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 
 use self::config::Config;
@@ -55,6 +56,7 @@ pub use self::facts::Warning;
 use self::link::{Link, Purpose};
 use self::scripts::{SCRIPTS, Scripts};
 use self::server::Server;
+use crate::aside::Aside;
 use crate::error::StoreError;
 use crate::store::LeaseStore;
 use crate::view::{
@@ -71,6 +73,8 @@ pub struct RedisStore {
     changes: Arc<Link>,
     /// For heartbeats alone, so that nothing large is in front of them.
     beats: Arc<Link>,
+    /// Where that connection lives.
+    _aside: Aside,
     /// Hears what other hosts say.
     listening: Link,
     /// Tenants that this process has put into the registry.
@@ -112,14 +116,17 @@ impl RedisStore {
         for warning in &warnings {
             tracing::warn!(server = %server.config.server, "{warning}");
         }
-        let calls = Arc::new(Link::new(server.clone(), Purpose::Calls));
+        let aside = Aside::start().map_err(|error| ConnectError::Thread(Arc::new(error)))?;
+        let here = Handle::current();
+        let calls = Arc::new(Link::new(server.clone(), Purpose::Calls, &here));
         let waits = server.config.wait > 0;
-        let changes = if waits { Arc::new(Link::new(server.clone(), Purpose::Calls)) } else { calls.clone() };
+        let changes = if waits { Arc::new(Link::new(server.clone(), Purpose::Calls, &here)) } else { calls.clone() };
         let store = RedisStore {
             calls,
             changes,
-            beats: Arc::new(Link::new(server.clone(), Purpose::Calls)),
-            listening: Link::new(server.clone(), Purpose::Listening),
+            beats: Arc::new(Link::new(server.clone(), Purpose::Calls, aside.runtime())),
+            listening: Link::new(server.clone(), Purpose::Listening, &here),
+            _aside: aside,
             registered: Mutex::default(),
             server,
             warnings,

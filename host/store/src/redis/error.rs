@@ -176,6 +176,9 @@ pub enum ConnectError {
     /// The operating system gave no random bits.
     #[error("cannot draw random numbers")]
     Random(#[source] Arc<getrandom::Error>),
+    /// The operating system gave no thread for the connection of heartbeats.
+    #[error("cannot start the thread for heartbeats")]
+    Thread(#[source] Arc<std::io::Error>),
 }
 
 fn of(primary: &Option<String>) -> String {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -89,11 +90,11 @@ pub(super) enum Connection {
 }
 
 impl Link {
-    /// Starts the keeper.
-    pub(super) fn new(server: Arc<Server>, purpose: Purpose) -> Link {
+    /// Starts the keeper on this runtime, where its connections then live.
+    pub(super) fn new(server: Arc<Server>, purpose: Purpose, runtime: &Handle) -> Link {
         let (set, state) = watch::channel(State::Connecting);
         let lost = watch::Sender::new(0);
-        let keeper = tokio::spawn(keep(server.clone(), purpose, set, lost.clone()));
+        let keeper = runtime.spawn(keep(server.clone(), purpose, set, lost.clone()));
         Link { server, state, lost, keeper, together: Together::default() }
     }
 

@@ -2,7 +2,7 @@
 
 use leasehold_lease::op::{Heartbeat, HeartbeatAnswer};
 
-use super::support::{Database, job, run, store, told, win};
+use super::support::{Database, beat, job, run, store, told, win};
 use crate::error::StoreError;
 use crate::store::LeaseStore;
 
@@ -35,4 +35,20 @@ async fn a_heartbeat_that_is_refused_spoils_no_other() {
             (_, Err(error)) => panic!("{n}: {}", told(&error)),
         }
     }
+}
+
+/// H7: the runtime that opened the store stands still, and leases are renewed all the same.
+#[tokio::test]
+async fn heartbeats_go_on_while_the_hosts_runtime_stands_still() {
+    let Some(database) = Database::create().await else { return };
+    let store = store(&database.url).await;
+    let now = store.now().await.expect("the time");
+    let won = win(&*store, &job("a"), now).await;
+    let beating = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async { beat(&*store, &job("a"), &won).await })
+    });
+    // This holds up the only thread of the test's runtime.
+    let renewed = beating.join().expect("no panic").expect("an answer");
+    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
 }

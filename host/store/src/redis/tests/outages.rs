@@ -286,3 +286,19 @@ async fn a_connection_that_ends_at_once_is_made_anew_after_a_rest(kind: RedisKin
     assert!(new < 30, "{new} connections in two seconds");
     until_answered(|| store.now()).await;
 }
+
+/// H7: the runtime that opened the store stands still, and leases are renewed all the same.
+#[tokio::test]
+async fn heartbeats_go_on_while_the_hosts_runtime_stands_still() {
+    let Some(server) = server_of(RedisKind::Redis).await else { return };
+    let store = store(&server.url()).await;
+    let now = store.now().await.expect("the time");
+    let won = win(&*store, &job("a"), now).await;
+    let beating = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async { beat(&*store, &job("a"), &won).await })
+    });
+    // This holds up the only thread of the test's runtime.
+    let renewed = beating.join().expect("no panic").expect("an answer");
+    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
+}
