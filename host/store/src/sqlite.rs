@@ -4,12 +4,13 @@
 //! machine's clock is the store's clock.
 //!
 //! Three connections, each on a thread of its own: one for heartbeats, which no claim or log line may hold up, one for
-//! the other changes, and one that only reads.
+//! the other changes, and one that only reads. A fourth thread puts what they commit on the disk.
 
 mod beside;
 mod busy;
 mod codec;
 mod error;
+mod flushes;
 mod guard;
 mod load;
 mod open;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 pub use error::{OpenError, SqliteError};
 
+use self::flushes::Flushes;
 use self::guard::FileGuard;
 use self::turnstile::Turnstile;
 use self::worker::{Access, BATCH, Station, Worker};
@@ -74,15 +76,18 @@ impl SqliteStore {
     /// At most `batch` calls share a commit.
     fn open_sharing(path: &Path, clock: Clock, batch: usize) -> Result<SqliteStore, OpenError> {
         let path: Arc<Path> = open::place(path)?.into();
-        let file = FileGuard::of(&path).map_err(|source| OpenError::Folder { path: path.to_path_buf(), source })?;
+        let lost = |source| OpenError::Folder { path: path.to_path_buf(), source };
         let mut first = open::connect(&path, Access::Write)?;
         let identity = schema::prepare(&mut first, &path)?;
+        let file = FileGuard::of(&path).map_err(lost)?;
+        let flush = flushes::of_log(&path).map_err(lost)?;
+        let flushes = Arc::new(Flushes::start(&path, flush, batch)?);
         let heartbeats = open::connect(&path, Access::Heartbeat)?;
         let reads = open::connect(&path, Access::Read)?;
         let turnstile = Arc::new(Turnstile::default());
         let start = |name, db, access| {
-            let station =
-                Station { db, file: file.clone(), access, turnstile: turnstile.clone(), clock: clock.clone(), batch };
+            let (file, turnstile, flushes) = (file.clone(), turnstile.clone(), Some(flushes.clone()));
+            let station = Station { db, file, access, turnstile, flushes, clock: clock.clone(), batch };
             Worker::start(name, &path, station).map(Arc::new)
         };
         Ok(SqliteStore {
@@ -105,12 +110,12 @@ impl SqliteStore {
     /// version: bringing it up to date is for a host to do.
     pub fn open_for_reading(path: &Path) -> Result<SqliteStore, OpenError> {
         let path: Arc<Path> = open::existing(path)?.into();
-        let file = FileGuard::of(&path).map_err(|source| OpenError::Folder { path: path.to_path_buf(), source })?;
         let db = open::connect(&path, Access::Read)?;
         let identity = schema::read(&db, &path)?;
+        let file = FileGuard::of(&path).map_err(|source| OpenError::Folder { path: path.to_path_buf(), source })?;
         let clock = clock::machine();
         let (access, turnstile) = (Access::Read, Arc::default());
-        let station = Station { db, file, access, turnstile, clock: clock.clone(), batch: BATCH };
+        let station = Station { db, file, access, turnstile, flushes: None, clock: clock.clone(), batch: BATCH };
         let only = Arc::new(Worker::start("sqlite-reads", &path, station)?);
         let (heartbeats, changes) = (Arc::clone(&only), Arc::clone(&only));
         Ok(SqliteStore { heartbeats, changes, reads: only, path, clock, identity, wakeups: Wakeups::default() })

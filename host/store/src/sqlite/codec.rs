@@ -1,5 +1,6 @@
 //! How values lie in columns.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use leasehold_lease::id::{DemandId, Digest, Fence, JobKey, RunId, Token};
@@ -17,19 +18,33 @@ use super::error::Fault;
 pub(super) struct Columns<'a> {
     row: &'a Row<'a>,
     what: &'a dyn Fn() -> String,
+    /// The column after the one that was read last.
+    next: Cell<usize>,
 }
 
 impl<'a> Columns<'a> {
     pub(super) fn new(row: &'a Row<'a>, what: &'a dyn Fn() -> String) -> Columns<'a> {
-        Columns { row, what }
+        Columns { row, what, next: Cell::new(0) }
     }
 
     /// A column as SQLite gives it.
     pub(super) fn get<T: FromSql>(&self, name: &str) -> Result<T, Fault> {
-        self.row.get(name).map_err(|error| match error {
+        self.row.get(self.place(name)?).map_err(|error| match error {
             rusqlite::Error::SqliteFailure(..) => Fault::Sql(error),
             other => self.damaged(name, other),
         })
+    }
+
+    /// Where a column lies. Most are read in their order, and SQLite itself would compare one name after the other:
+    /// measured, a twentieth of a busy writer's time.
+    fn place(&self, name: &str) -> Result<usize, Fault> {
+        let columns = self.row.as_ref();
+        let mut place = self.next.get();
+        if columns.column_name(place).ok() != Some(name) {
+            place = columns.column_index(name).map_err(|error| self.damaged(name, error))?;
+        }
+        self.next.set(place + 1);
+        Ok(place)
     }
 
     /// A column whose text or number has to be understood.

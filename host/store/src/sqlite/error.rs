@@ -172,6 +172,19 @@ pub enum SqliteError {
         /// What is there instead.
         how: &'static str,
     },
+    /// What was committed could not be put on the disk.
+    #[error(
+        "what was written to {} may not survive the loss of power, because the disk refused to keep it; see the system's \
+         log: the disk may be failing",
+        path.display()
+    )]
+    NotFlushed {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The call took too long.
     #[error("{} did not answer in time; look for a slow or failing disk, or a process that keeps it locked", path.display())]
     Slow {
@@ -205,6 +218,8 @@ pub(super) enum Fault {
     Outdated { found: i32, known: i32 },
     /// See [`SqliteError::Moved`].
     Moved(&'static str),
+    /// See [`SqliteError::NotFlushed`].
+    NotFlushed(std::io::Error),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -230,8 +245,8 @@ impl Fault {
     fn may_pass(&self) -> bool {
         let error = match self {
             Fault::Sql(error) => error,
-            // It may be put back.
-            Fault::Moved(_) => return true,
+            // It may be put back; the disk may recover.
+            Fault::Moved(_) | Fault::NotFlushed(_) => return true,
             _ => return false,
         };
         matches!(
@@ -262,6 +277,7 @@ impl Fault {
             Fault::RuleBroken(message) => SqliteError::RuleBroken { path, message: message.clone() },
             Fault::Outdated { found, known } => SqliteError::Outdated { path, found: *found, known: *known },
             Fault::Moved(how) => SqliteError::Moved { path, how },
+            Fault::NotFlushed(error) => SqliteError::NotFlushed { path, source: copy_io(error) },
         }
     }
 }
@@ -271,6 +287,14 @@ fn copy(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, text) => rusqlite::Error::SqliteFailure(*code, text.clone()),
         other => described(other.to_string()),
+    }
+}
+
+/// The same of the operating system.
+fn copy_io(error: &std::io::Error) -> std::io::Error {
+    match error.raw_os_error() {
+        Some(code) => std::io::Error::from_raw_os_error(code),
+        None => std::io::Error::new(error.kind(), error.to_string()),
     }
 }
 

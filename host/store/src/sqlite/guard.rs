@@ -9,26 +9,44 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::Fault;
+use super::open;
 
-/// The file that was opened, by device and inode.
+/// The file that was opened and its write-ahead log, by device and inode.
 #[derive(Debug, Clone)]
 pub(super) struct FileGuard {
+    file: Opened,
+    log: Opened,
+}
+
+#[derive(Debug, Clone)]
+struct Opened {
     path: Arc<Path>,
-    opened: (u64, u64),
+    identity: (u64, u64),
 }
 
 impl FileGuard {
-    /// Of the file that has just been opened.
+    /// Of the file that has just been opened. The log is there once something was read.
     pub(super) fn of(path: &Path) -> io::Result<FileGuard> {
-        Ok(FileGuard { path: path.into(), opened: identity(path)? })
+        Ok(FileGuard { file: Opened::now(path)?, log: Opened::now(&open::log(path))? })
     }
 
     /// An error when another file, or none, lies there now.
     pub(super) fn check(&self) -> Result<(), Fault> {
+        self.file.check("another file lies in its place", "it is no longer there")?;
+        self.log.check("another file lies in the place of its -wal", "its -wal is no longer there")
+    }
+}
+
+impl Opened {
+    fn now(path: &Path) -> io::Result<Opened> {
+        Ok(Opened { path: path.into(), identity: identity(path)? })
+    }
+
+    fn check(&self, replaced: &'static str, gone: &'static str) -> Result<(), Fault> {
         match identity(&self.path) {
-            Ok(found) if found == self.opened => Ok(()),
-            Ok(_) => Err(Fault::Moved("another file lies in its place")),
-            Err(_) => Err(Fault::Moved("it is no longer there")),
+            Ok(found) if found == self.identity => Ok(()),
+            Ok(_) => Err(Fault::Moved(replaced)),
+            Err(_) => Err(Fault::Moved(gone)),
         }
     }
 }

@@ -48,6 +48,13 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf, OpenError> {
     Ok(path)
 }
 
+/// The write-ahead log beside a database file.
+pub(super) fn log(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
 /// Opens a connection with all that holds for each.
 pub(super) fn connect(path: &Path, access: Access) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -64,8 +71,8 @@ fn configure(db: &mut Connection, access: Access) -> rusqlite::Result<()> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "foreign_keys", true)?;
-    // An acknowledged write survives the loss of power.
-    db.pragma_update(None, "synchronous", "FULL")?;
+    // The log is flushed before it is written back, and before anybody is answered: see `flushes`.
+    db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update_and_check(None, "journal_size_limit", LOG_KEPT, |_| Ok(()))?;
     // Or the pages that each request's savepoint keeps go to a temporary file once there are 64 KiB of them: measured, 12 %
     // of a busy writer's time.

@@ -1,8 +1,8 @@
 //! A connection on a thread of its own.
 //!
-//! A call becomes a request in a bounded queue. The thread takes all requests that arrive, runs them in one
-//! transaction, commits, and answers: a caller that gives up never cuts a statement, and calls that come together share
-//! the one flush to disk that a commit costs. Nobody waits for company.
+//! A call becomes a request in a bounded queue. The thread takes all requests that arrive, runs them in one transaction
+//! and commits; they are answered once that is on the disk. A caller that gives up never cuts a statement, and calls that
+//! come together share what a commit costs. Nobody waits for company.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,8 @@ use leasehold_lease::time::Millis;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::{Fault, OpenError, SqliteError};
+use super::error::{Fault, OpenError, SqliteError, described};
+use super::flushes::Flushes;
 use super::guard::FileGuard;
 use super::schema;
 use super::turnstile::Turnstile;
@@ -57,9 +58,9 @@ impl Worker {
         Ok(Worker { queue: Some(queue), thread: Some(thread), path: path.clone() })
     }
 
-    /// Runs `work` inside a transaction and answers once it is committed.
+    /// Runs `work` inside a transaction and answers once it is committed and on the disk.
     ///
-    /// `work` may run again after a transaction that was rolled back as a whole, so it must not consume its arguments.
+    /// `work` may run again after a transaction that was rolled back, so it must not consume its arguments.
     pub(super) async fn call<A: Send + 'static>(
         &self,
         doing: &'static str,
@@ -99,19 +100,19 @@ impl Drop for Worker {
 }
 
 /// What became of a transaction.
-enum Fate<'a> {
+pub(super) enum Fate<'a> {
     Committed,
     /// It was rolled back, because of this.
     RolledBack(&'a Fault),
-    /// The commit failed: it may be in the file or not.
+    /// The commit, or putting it on the disk, failed: it may be in the file or not.
     Uncertain(&'a Fault),
 }
 
 /// One call in the queue.
-trait Request: Send {
+pub(super) trait Request: Send {
     /// Whether anybody still waits for the answer.
     fn wanted(&self) -> bool;
-    /// Runs it; on `false` its changes are to be undone.
+    /// Runs it; on `false` the transaction is to be rolled back.
     fn run(&mut self, db: &Connection, now: Millis) -> bool;
     /// Tells the caller.
     fn answer(self: Box<Self>, fate: &Fate<'_>);
@@ -140,6 +141,7 @@ impl<A: Send, W: FnMut(&Connection, Millis) -> Result<A, Fault> + Send> Request 
     fn answer(self: Box<Self>, fate: &Fate<'_>) {
         let (path, doing) = (&self.path, self.doing);
         let answer = match (self.done, fate) {
+            // Its own fault says more than what that did to the transaction.
             (Some(Err(fault)), _) => Err(fault.rolled_back(path, doing)),
             (_, Fate::RolledBack(fault)) => Err(fault.rolled_back(path, doing)),
             (_, Fate::Uncertain(fault)) => Err(fault.uncommitted(path, doing)),
@@ -157,62 +159,86 @@ pub(super) struct Station {
     pub(super) file: FileGuard,
     pub(super) access: Access,
     pub(super) turnstile: Arc<Turnstile>,
+    /// None where nothing of this process writes.
+    pub(super) flushes: Option<Arc<Flushes>>,
     pub(super) clock: Clock,
     /// Requests that share a transaction at most.
     pub(super) batch: usize,
 }
 
-type Batch = Vec<Box<dyn Request>>;
+/// Requests that share a transaction.
+pub(super) type Batch = Vec<Box<dyn Request>>;
+
+/// Requests that were carried out, and the number of commits that took.
+type Carried = (Batch, u64);
 
 fn serve(station: &Station, mut requests: mpsc::Receiver<Box<dyn Request>>) {
-    let reads = station.access == Access::Read;
     while let Some(first) = requests.blocking_recv() {
-        // Those who only look wait for nobody: they see what was committed last.
-        let _turn = (!reads).then(|| station.turnstile.enter(station.access == Access::Heartbeat));
         let mut arrived = std::iter::once(first)
             .chain(std::iter::from_fn(|| requests.try_recv().ok()))
             .take(station.batch)
             // Nobody waits for the others any more, and they have not begun.
             .filter(|request| request.wanted());
-        if reads {
+        if station.access == Access::Read {
             // S12: a look that begins later must not see less, so all of a batch are here before it sees anything.
-            station.transact(arrived.collect(), &mut std::iter::empty());
+            station.look(arrived.collect());
         } else {
-            station.transact(arrived.next().into_iter().collect(), &mut arrived);
+            station.change(&mut arrived);
         }
     }
 }
 
 impl Station {
-    /// Runs requests in one transaction, those that arrive until it is to be committed included, and answers them all.
-    /// Callers that were answered together send their next requests one by one, while the first is carried out already:
-    /// measured with 50 callers, a commit is shared by almost all of them in place of half of them.
-    fn transact(&self, mut batch: Batch, arriving: &mut dyn Iterator<Item = Box<dyn Request>>) {
+    /// Carries out changes, those that arrive until the commit included. Callers that were answered together send their
+    /// next requests one by one, while the first is carried out already: measured with 50 callers, a commit is shared by
+    /// almost all of them in place of half of them.
+    fn change(&self, arriving: &mut dyn Iterator<Item = Box<dyn Request>>) {
+        let (batch, commits) = {
+            let _turn = self.turnstile.enter(self.access == Access::Heartbeat);
+            self.transact(arriving.next().into_iter().collect(), arriving)
+        };
+        match &self.flushes {
+            Some(flushes) if commits > 0 => flushes.answer(batch, commits),
+            // Without a commit nothing is left to answer.
+            _ => tell(batch, &Fate::Committed),
+        }
+    }
+
+    /// Answers looks. Those who only look wait for nobody: they see what was committed last.
+    fn look(&self, batch: Batch) {
+        let (batch, _) = self.transact(batch, &mut std::iter::empty());
+        match &self.flushes {
+            Some(flushes) => flushes.answer_looks(batch),
+            None => tell(batch, &Fate::Committed),
+        }
+    }
+
+    /// Runs requests in one transaction. Answers those whose transaction failed, and returns the others.
+    fn transact(&self, mut batch: Batch, arriving: &mut dyn Iterator<Item = Box<dyn Request>>) -> Carried {
         if batch.is_empty() {
-            return;
+            return (batch, 0);
         }
         // A look that sees what was committed by now is answered with this time. Later, after a slow look of the same
         // batch, leases would seem to have run out that were renewed meanwhile.
         let looked_at = (self.access == Access::Read).then(|| (self.clock)());
         if let Err(fault) = self.begin() {
-            self.roll_back();
-            return tell(batch, &Fate::RolledBack(&fault));
+            return self.failed(batch, &Fate::RolledBack(&fault));
         }
         let mut next = 0;
         while next < batch.len() {
-            if let Err(fault) = self.isolated(&mut *batch[next], looked_at) {
-                self.roll_back();
-                return self.spoiled(batch, &fault);
+            // The time of a change is read once the lock is held: before that it may stand still for as long as others
+            // write.
+            let done = batch[next].run(&self.db, looked_at.unwrap_or_else(|| (self.clock)()));
+            // On a full disk or a failed read SQLite may have rolled everything back by itself.
+            if !done || self.db.is_autocommit() {
+                return self.apart(batch);
             }
             batch.extend(arriving.next());
             next += 1;
         }
-        match self.step("COMMIT") {
-            Ok(()) => tell(batch, &Fate::Committed),
-            Err(fault) => {
-                self.roll_back();
-                tell(batch, &Fate::Uncertain(&fault));
-            }
+        match self.commit() {
+            Ok(()) => (batch, 1),
+            Err(fault) => self.failed(batch, &Fate::Uncertain(&fault)),
         }
     }
 
@@ -225,23 +251,33 @@ impl Station {
         schema::still_known(&self.db)
     }
 
-    /// Runs one request so that its failure undoes its own changes only. An error is one of the whole transaction.
-    fn isolated(&self, request: &mut dyn Request, looked_at: Option<Millis>) -> Result<(), Fault> {
-        self.step("SAVEPOINT request")?;
-        // The time of a change is read once the lock is held: before that it may stand still for as long as others write.
-        if !request.run(&self.db, looked_at.unwrap_or_else(|| (self.clock)())) {
-            // On a full disk or a failed read SQLite may have rolled back everything already; then this fails.
-            self.step("ROLLBACK TO request")?;
+    fn commit(&self) -> Result<(), Fault> {
+        match (&self.flushes, self.access) {
+            (Some(flushes), Access::Heartbeat | Access::Write) => flushes.commit(|| self.step("COMMIT")),
+            _ => self.step("COMMIT"),
         }
-        self.step("RELEASE request")
     }
 
-    /// One of these requests took the whole transaction down, and it is not known which: each gets one of its own.
-    fn spoiled(&self, batch: Batch, fault: &Fault) {
+    /// One of these requests failed, which undoes what the others of its transaction did: each gets one of its own.
+    fn apart(&self, batch: Batch) -> Carried {
         if batch.len() == 1 {
-            return tell(batch, &Fate::RolledBack(fault));
+            let fault = Fault::Sql(described("the transaction was rolled back".into()));
+            return self.failed(batch, &Fate::RolledBack(&fault));
         }
-        batch.into_iter().for_each(|request| self.transact(vec![request], &mut std::iter::empty()));
+        self.roll_back();
+        let (mut carried, mut commits) = (Vec::new(), 0);
+        for request in batch {
+            let (one, more) = self.transact(vec![request], &mut std::iter::empty());
+            carried.extend(one);
+            commits += more;
+        }
+        (carried, commits)
+    }
+
+    fn failed(&self, batch: Batch, fate: &Fate<'_>) -> Carried {
+        self.roll_back();
+        tell(batch, fate);
+        (Vec::new(), 0)
     }
 
     fn step(&self, sql: &'static str) -> Result<(), Fault> {
@@ -259,7 +295,8 @@ impl Station {
     }
 }
 
-fn tell(batch: Batch, fate: &Fate<'_>) {
+/// Tells each what became of its request.
+pub(super) fn tell(batch: Batch, fate: &Fate<'_>) {
     batch.into_iter().for_each(|request| request.answer(fate));
 }
 

@@ -1,5 +1,5 @@
 -- A run's first record.
-INSERT INTO runs (job, slot, demand, status, due, lease_end, released, starts, hand_overs, ended_at, progress_done,
-                  progress_total, progress_message, cancelled, state_size, kept_size)
-VALUES (:job, :slot, :demand, :status, :due, :lease_end, :released, :starts, :hand_overs, :ended_at, :progress_done,
-        :progress_total, :progress_message, :cancelled, :state_size, :kept_size)
+INSERT INTO runs (status, lease_end, released, starts, hand_overs, ended_at, progress_done, progress_total,
+                  progress_message, cancelled, state_size, kept_size, job, slot, demand, due)
+VALUES (:status, :lease_end, :released, :starts, :hand_overs, :ended_at, :progress_done, :progress_total,
+        :progress_message, :cancelled, :state_size, :kept_size, :job, :slot, :demand, :due)

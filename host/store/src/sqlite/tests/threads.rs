@@ -15,26 +15,28 @@ fn worker(folder: &TempDir) -> (Worker, Connection) {
     drop(SqliteStore::open(&path).unwrap());
     let db = open::connect(&path, Access::Write).unwrap();
     db.execute_batch("CREATE TABLE t (x INTEGER PRIMARY KEY, filler BLOB)").unwrap();
-    let worker = Worker::start("sqlite-test", &path, station(&path, db)).unwrap();
+    let flushes = Some(Arc::new(Flushes::start(&path, flushes::of_log(&path).unwrap(), BATCH).unwrap()));
+    let worker = Worker::start("sqlite-test", &path, Station { flushes, ..station(&path, db) }).unwrap();
     (worker, Connection::open(&path).unwrap())
 }
 
-fn station(path: &Path, db: Connection) -> Station {
+pub(super) fn station(path: &Path, db: Connection) -> Station {
     Station {
         db,
         file: FileGuard::of(path).unwrap(),
         access: Access::Write,
         turnstile: Arc::default(),
+        flushes: None,
         clock: clock::machine(),
         batch: BATCH,
     }
 }
 
-fn insert(x: i64) -> impl FnMut(&Connection, Millis) -> Result<(), Fault> + Send + 'static {
+pub(super) fn insert(x: i64) -> impl FnMut(&Connection, Millis) -> Result<(), Fault> + Send + 'static {
     move |db, _| Ok(db.execute("INSERT INTO t (x) VALUES (?1)", [x]).map(|_| ())?)
 }
 
-fn rows(db: &Connection) -> Vec<i64> {
+pub(super) fn rows(db: &Connection) -> Vec<i64> {
     let mut statement = db.prepare("SELECT x FROM t ORDER BY x").unwrap();
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
@@ -58,7 +60,7 @@ async fn held_up(worker: &Arc<Worker>) -> mpsc::Sender<()> {
 }
 
 /// Sends these and lets them reach the queue in this order.
-async fn queued<A: Send + 'static>(
+pub(super) async fn queued<A: Send + 'static>(
     worker: &Arc<Worker>,
     work: impl FnMut(&Connection, Millis) -> Result<A, Fault> + Send + 'static,
 ) -> tokio::task::JoinHandle<Result<A, StoreError>> {
@@ -258,18 +260,6 @@ async fn the_clock_is_read_when_the_lock_is_free() {
     other.execute_batch("ROLLBACK").unwrap();
     let answer = offering.await.unwrap().unwrap().remove(0).unwrap();
     assert!(answer.now >= released, "{answer:?} is before {released:?}");
-}
-
-/// What was acknowledged survives the loss of power: both connections that write wait for the disk.
-#[test]
-fn connections_that_write_wait_for_the_disk() {
-    let folder = fast_folder();
-    drop(SqliteStore::open(&file(&folder)).unwrap());
-    for access in [Access::Write, Access::Heartbeat] {
-        let db = open::connect(&file(&folder), access).unwrap();
-        let full: i64 = db.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
-        assert_eq!(full, 2, "{access:?}");
-    }
 }
 
 /// A worker that only looks, on a file of its own.
