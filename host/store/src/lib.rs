@@ -16,6 +16,8 @@ pub mod postgres;
 pub mod redis;
 pub mod sqlite;
 mod store;
+#[cfg(test)]
+mod test_support;
 mod view;
 mod wakeups;
 mod wire;

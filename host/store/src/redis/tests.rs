@@ -6,7 +6,6 @@ mod corners;
 mod crashes;
 mod demotions;
 mod faults;
-mod load;
 mod messages;
 mod outages;
 mod records;

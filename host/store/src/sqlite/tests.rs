@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use leasehold_lease::op::Claim;
 use leasehold_lease::time::Millis;
 use rusqlite::Connection;
 

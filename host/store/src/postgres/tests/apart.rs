@@ -7,9 +7,10 @@ use leasehold_lease::op::{ClaimAnswer, TriggerAnswer};
 use leasehold_lease::write::{Change, Quota, Write, Written};
 use tokio::time::timeout;
 
-use super::support::{Database, PATIENCE, claim, job, key, slot};
+use super::support::Database;
 use crate::postgres::PostgresStore;
 use crate::store::LeaseStore;
+use crate::test_support::{PATIENCE, claim, job, key, slot};
 
 /// Staging and production with the same jobs in one database never meet: not in runs, values, hosts, wake-ups or
 /// identity.

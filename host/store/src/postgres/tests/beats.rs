@@ -2,9 +2,10 @@
 
 use leasehold_lease::op::{Heartbeat, HeartbeatAnswer};
 
-use super::support::{Database, beat, job, run, store, told, win};
+use super::support::{Database, run, store};
 use crate::error::StoreError;
 use crate::store::LeaseStore;
+use crate::test_support::{heartbeats_go_on_while_the_runtime_stands_still, job, told, win};
 
 /// S14: runs whose records are damaged, or whose heartbeats are cancelled, cost no other its lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,18 +38,9 @@ async fn a_heartbeat_that_is_refused_spoils_no_other() {
     }
 }
 
-/// H7: the runtime that opened the store stands still, and leases are renewed all the same.
+/// H7: leases are renewed on threads of the store's own.
 #[tokio::test]
 async fn heartbeats_go_on_while_the_hosts_runtime_stands_still() {
     let Some(database) = Database::create().await else { return };
-    let store = store(&database.url).await;
-    let now = store.now().await.expect("the time");
-    let won = win(&*store, &job("a"), now).await;
-    let beating = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async { beat(&*store, &job("a"), &won).await })
-    });
-    // This holds up the only thread of the test's runtime.
-    let renewed = beating.join().expect("no panic").expect("an answer");
-    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
+    heartbeats_go_on_while_the_runtime_stands_still(store(&database.url).await).await;
 }

@@ -3,9 +3,10 @@
 use leasehold_lease::op::{Announce, Heartbeat, HeartbeatAnswer};
 use sqlx::Executor;
 
-use super::support::{Database, finish, job, key, slot, store, told, win};
+use super::support::{Database, store};
 use crate::error::StoreError;
 use crate::store::LeaseStore;
+use crate::test_support::{finish, job, key, slot, told, win};
 
 /// A record that somebody has damaged is told as such, and costs the other jobs nothing (S14).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

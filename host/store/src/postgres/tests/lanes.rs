@@ -10,9 +10,7 @@ use sqlx::{AssertSqlSafe, Connection, Executor};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::support::{
-    Database, ENDS, beside, claim, job, own_server, run, slot, store, told, until, until_answered, win,
-};
+use super::support::{Database, beside, own_server, run, store, until};
 use crate::error::StoreError;
 use crate::postgres::address::Address;
 use crate::postgres::call::TELL_TIME;
@@ -21,6 +19,7 @@ use crate::postgres::lane::deadline;
 use crate::postgres::link::{Link, Place, TRUSTED, now};
 use crate::postgres::{HOT, ask};
 use crate::store::LeaseStore;
+use crate::test_support::{ENDS, claim, job, slot, told, until_answered, win};
 use crate::view::CALL_LIMIT;
 
 /// However many jobs there are, and however full the queue is, an announcement ends when any call does, and says as a

@@ -9,13 +9,11 @@ use sqlx::{Connection, Executor};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::support::{
-    Database, ENDS, allowing, beat, claim, finish, job, on_a_set_clock, run, slot, store, told, until, until_answered,
-    win,
-};
+use super::support::{Database, on_a_set_clock, run, store, until};
 use crate::conformance::one_of_many_claimers_wins_on;
 use crate::error::StoreError;
 use crate::store::LeaseStore;
+use crate::test_support::{ENDS, allowing, beat, claim, finish, job, key, slot, told, until_answered, win};
 
 /// Hosts that meet.
 const HOSTS: usize = 8;
@@ -59,7 +57,7 @@ async fn a_lease_counts_from_when_the_job_was_free() {
         let answer = claiming.await.expect("it ends").expect("an answer");
         assert!(answer.now.0 >= freed, "{} is before {freed}", answer.now.0);
         if let ClaimAnswer::Won { .. } = answer.answer {
-            let standing = store.check(&[super::support::key(&job, &ask.run)]).await.expect("an answer");
+            let standing = store.check(&[key(&job, &ask.run)]).await.expect("an answer");
             let lease_end = standing.answer[0].standing.as_ref().expect("it is known").lease_end;
             assert_eq!(lease_end, answer.now + allowing().lease);
         } else {

@@ -9,12 +9,12 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use tokio::time::timeout;
 
-use super::support::{
-    Database, END_SESSIONS, ENDS, Load, PATIENCE, all_recorded, beat, claim, finish, job, own_server, run, slot,
-    status, store, told, until, until_answered, win,
-};
+use super::support::{Database, END_SESSIONS, own_server, run, store, until};
 use crate::error::StoreError;
 use crate::store::LeaseStore;
+use crate::test_support::{
+    ENDS, Load, PATIENCE, all_recorded, beat, claim, finish, job, slot, status, told, until_answered, win,
+};
 
 /// A server that is killed and started again has all that it acknowledged, and the store goes on by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,7 +23,7 @@ async fn a_killed_server_is_used_again_when_it_is_back() {
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     let held = win(&*store, &job("held"), now).await;
-    let load = Load::on(std::slice::from_ref(&store), now);
+    let load = Load::on(vec![store.clone()], now);
     for _ in 0..3 {
         load.goes_on(20).await;
         server.kill().await.expect("killed");
@@ -43,7 +43,7 @@ async fn a_killed_server_is_used_again_when_it_is_back() {
     load.goes_on(20).await;
     let (errors, finished) = load.end().await;
     assert!(errors > 0, "the load has noticed");
-    all_recorded(&store, &finished).await;
+    all_recorded(&*store, &finished).await;
 }
 
 /// A server that shuts down in good order and starts again, likewise.
@@ -51,13 +51,13 @@ async fn a_killed_server_is_used_again_when_it_is_back() {
 async fn a_restarted_server_is_used_again() {
     let Some(mut server) = own_server(&[]).await else { return };
     let store = store(&server.url()).await;
-    let load = Load::on(std::slice::from_ref(&store), store.now().await.expect("the time"));
+    let load = Load::on(vec![store.clone()], store.now().await.expect("the time"));
     for _ in 0..2 {
         load.goes_on(20).await;
         server.restart().await.expect("restarted");
     }
     load.goes_on(20).await;
-    all_recorded(&store, &load.end().await.1).await;
+    all_recorded(&*store, &load.end().await.1).await;
 }
 
 /// A frozen server bounds every call, and what was sent to it may be done when it goes on: sending again tells.
@@ -99,14 +99,14 @@ async fn sessions_that_are_ended_at_any_step_lose_nothing() {
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     let mut administrator = PgConnection::connect(&server.url()).await.expect("a connection");
-    let load = Load::on(std::slice::from_ref(&store), now);
+    let load = Load::on(vec![store.clone()], now);
     for _ in 0..60 {
         administrator.execute(END_SESSIONS).await.expect("sessions are ended");
         load.goes_on(1).await;
     }
     let (errors, finished) = load.end().await;
     assert!(errors > 0, "the load has noticed");
-    all_recorded(&store, &finished).await;
+    all_recorded(&*store, &finished).await;
 }
 
 /// `NotSent` is the truth: nothing of it was done.

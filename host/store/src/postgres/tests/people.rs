@@ -3,8 +3,9 @@
 use leasehold_lease::time::Millis;
 use sqlx::{Connection, Executor};
 
-use super::support::{Database, job, key, slot, store, win};
+use super::support::{Database, store};
 use crate::store::LeaseStore;
+use crate::test_support::{job, key, slot, win};
 use crate::view::{TOLD_KEPT, Told};
 
 /// Hosts that trim what they were told about the same job never wait for each other.

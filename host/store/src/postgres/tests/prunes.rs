@@ -4,8 +4,9 @@ use leasehold_lease::time::Millis;
 use sqlx::Executor;
 use sqlx::postgres::PgConnection;
 
-use super::support::{Database, finish, job, store, win};
+use super::support::{Database, store};
 use crate::store::LeaseStore;
+use crate::test_support::{finish, job, win};
 use crate::view::HistoryQuery;
 
 /// Lets so many runs of a job start and end, and weeks go by.

@@ -3,11 +3,12 @@
 use sqlx::Executor;
 use tokio::task::JoinSet;
 
-use super::support::{Database, claim, job, slot, store, told, win};
+use super::support::{Database, store};
 use crate::error::StoreError;
 use crate::postgres::schema::SCHEMA;
 use crate::postgres::{ConnectError, PostgresStore};
 use crate::store::LeaseStore;
+use crate::test_support::{claim, job, slot, told, win};
 
 /// Eight hosts that start together on an empty database make the schema once and agree who the store is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,13 +7,11 @@ use leasehold_test_servers::Tarpit;
 use sqlx::Executor;
 use tokio::time::timeout;
 
-use super::support::{
-    Database, END_SESSIONS, ENDS, PATIENCE, beat, beside, claim, job, own_server, run, slot, store, told,
-    until_answered, win,
-};
+use super::support::{Database, END_SESSIONS, beside, own_server, run, store};
 use crate::error::StoreError;
 use crate::postgres::{ConnectError, PostgresStore};
 use crate::store::LeaseStore;
+use crate::test_support::{ENDS, PATIENCE, beat, claim, job, slot, told, until_answered, win};
 
 async fn refused(url: &str) -> ConnectError {
     let connecting = timeout(ENDS * 2, PostgresStore::connect(url, "leasehold")).await.expect("it ends by itself");

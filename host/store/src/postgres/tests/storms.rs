@@ -12,9 +12,10 @@ use leasehold_lease::time::Millis;
 use leasehold_lease::write::{Change, Quota, Write, Written};
 use tokio::task::JoinSet;
 
-use super::support::{Database, PATIENCE, answered_after, claim, finish, job, key, run, slot, status, store};
+use super::support::{Database, run, store};
 use crate::postgres::PostgresStore;
 use crate::store::LeaseStore;
+use crate::test_support::{PATIENCE, answered_after, claim, finish, job, key, slot, status};
 use crate::view::Told;
 
 const HOSTS: usize = 4;

@@ -13,13 +13,12 @@ use leasehold_lease::time::{Millis, Slot};
 use leasehold_test_servers::{Direction, Proxy};
 use tokio::time::timeout;
 
-use super::support::{
-    Database, DatabaseClock, PATIENCE, allowing, beat, claim, finish, job, key, slot, store, told, until_answered, win,
-};
+use super::support::{Database, DatabaseClock, store};
 use crate::conformance::SetClock;
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::store::LeaseStore;
+use crate::test_support::{PATIENCE, allowing, beat, claim, finish, job, key, slot, told, until_answered, win};
 use crate::view::{JobView, RunView};
 
 /// A store behind a network that fails on demand, the same beside it, and its clock.

@@ -1,32 +1,20 @@
-//! Databases, clocks and words for these tests.
+//! Databases and clocks for these tests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
-use leasehold_lease::op::{Accepted, Claim, ClaimAnswer, ClaimKind, Finish, Heartbeat, HeartbeatAnswer};
-use leasehold_lease::policy::{Overlap, Policy, Terms};
-use leasehold_lease::run::{Outcome, Status, Usage};
-use leasehold_lease::time::{Millis, Slot};
+use leasehold_lease::time::Millis;
 use leasehold_test_servers::{Postgres, PostgresOptions, or_skip, shared_postgres};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use tokio::sync::Mutex;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::conformance::{Bench, SetClock, TestClock};
-use crate::error::StoreError;
 use crate::postgres::PostgresStore;
-use crate::store::LeaseStore;
-
-/// How long a test waits for a state.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A call ends by itself a little after its limit, on a machine that is busy too.
-pub(super) const ENDS: Duration = Duration::from_secs(4);
+use crate::test_support::PATIENCE;
 
 /// Ends every session but the one that asks.
 pub(super) const END_SESSIONS: &str =
@@ -146,86 +134,6 @@ pub(super) async fn on_the_servers_clock() -> Option<Bench> {
     Some(Bench::new(store(&database.url).await, TestClock::Real, database))
 }
 
-pub(super) fn job(name: &str) -> JobKey {
-    name.parse().expect("a job")
-}
-
-pub(super) fn slot(at: Millis) -> RunId {
-    RunId::Slot(Slot(at))
-}
-
-pub(super) fn key(job: &JobKey, run: &RunId) -> RunKey {
-    RunKey { job: job.clone(), run: run.clone() }
-}
-
-/// The contract's policy, runs side by side.
-pub(super) fn allowing() -> Terms {
-    Policy { overlap: Overlap::Allow, ..Policy::default() }.terms()
-}
-
-/// A claim of the run by its slot, with a new token.
-pub(super) fn claim(run: RunId) -> Claim {
-    let mut token = [0; 16];
-    getrandom::fill(&mut token).expect("random bits");
-    let (token, runner, not_after) = (Token(token), "host-1".to_owned(), Millis(i64::MAX));
-    Claim { run, kind: ClaimKind::Slot, token, runner, digest: None, terms: allowing(), not_after }
-}
-
-/// Claims the slot and wins it.
-pub(super) async fn win(store: &dyn LeaseStore, job: &JobKey, at: Millis) -> Claim {
-    let ask = claim(slot(at));
-    let answer = store.claim(job, &ask).await.expect("an answer").answer;
-    assert!(matches!(answer, ClaimAnswer::Won { .. }), "{answer:?}");
-    ask
-}
-
-pub(super) async fn beat(store: &dyn LeaseStore, job: &JobKey, won: &Claim) -> Result<HeartbeatAnswer, StoreError> {
-    let beat = Heartbeat { run: won.run.clone(), token: won.token, progress: None };
-    let mut answers = store.heartbeats(&[(job.clone(), beat)]).await?;
-    answers.pop().expect("an answer for each").map(|stamped| stamped.answer)
-}
-
-pub(super) async fn finish(store: &dyn LeaseStore, job: &JobKey, won: &Claim) -> Result<Accepted, StoreError> {
-    let outcome = Outcome::Success { output: b"done".to_vec(), cut: false };
-    let finish = Finish { run: won.run.clone(), token: won.token, outcome, usage: Usage::default() };
-    store.finish(job, &finish).await.map(|stamped| stamped.answer)
-}
-
-/// The run's status, if the store knows it.
-pub(super) async fn status(store: &dyn LeaseStore, job: &JobKey, run: &RunId) -> Option<Status> {
-    store.show(&key(job, run)).await.expect("an answer").answer.map(|view| view.run.status)
-}
-
-/// Asks again and again until the answer is there, as hosts do after `NotSent` and `Unknown`. Answers after how many
-/// errors that was.
-pub(super) async fn answered_after<A, F>(mut ask: impl FnMut() -> F) -> (A, u64)
-where
-    F: Future<Output = Result<A, StoreError>>,
-{
-    let asking = async {
-        let mut errors = 0;
-        loop {
-            match ask().await {
-                Ok(answer) => return (answer, errors),
-                Err(StoreError::NotSent { .. } | StoreError::Unknown { .. }) => {
-                    errors += 1;
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                Err(error) => panic!("{}", told(&error)),
-            }
-        }
-    };
-    timeout(PATIENCE, asking).await.expect("the store comes back")
-}
-
-/// The same, without the number.
-pub(super) async fn until_answered<A, F>(ask: impl FnMut() -> F) -> A
-where
-    F: Future<Output = Result<A, StoreError>>,
-{
-    answered_after(ask).await.0
-}
-
 /// Waits until a query of the administrator answers `true`.
 pub(super) async fn until(db: &mut PgConnection, query: &'static str) {
     let waiting = async {
@@ -234,86 +142,4 @@ pub(super) async fn until(db: &mut PgConnection, query: &'static str) {
         }
     };
     timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never: {query}"));
-}
-
-/// An error with its causes.
-pub(super) fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-/// Claims, beats and finishes in eight jobs until it is told to stop. Each step is sent again until it is answered.
-pub(super) struct Load {
-    stop: Arc<AtomicBool>,
-    done: Arc<AtomicU64>,
-    errors: Arc<AtomicU64>,
-    tasks: JoinSet<Vec<RunKey>>,
-}
-
-impl Load {
-    pub(super) fn on(stores: &[Arc<PostgresStore>], start: Millis) -> Load {
-        let mut load =
-            Load { stop: Arc::default(), done: Arc::default(), errors: Arc::default(), tasks: JoinSet::new() };
-        for n in 0..8 {
-            let (store, stop) = (stores[n % stores.len()].clone(), load.stop.clone());
-            let (done, errors) = (load.done.clone(), load.errors.clone());
-            load.tasks.spawn(async move {
-                let job = job(&format!("load-{n}"));
-                let mut finished = Vec::new();
-                for at in 0.. {
-                    if stop.load(Ordering::SeqCst) {
-                        break;
-                    }
-                    let ask = claim(slot(Millis(start.0 + at)));
-                    let (answer, first) = answered_after(|| store.claim(&job, &ask)).await;
-                    assert!(matches!(answer.answer, ClaimAnswer::Won { .. }), "{answer:?}");
-                    let (_, second) = answered_after(|| beat(&*store, &job, &ask)).await;
-                    let (accepted, third) = answered_after(|| finish(&*store, &job, &ask)).await;
-                    assert_eq!(accepted, Accepted::Done, "{}", ask.run);
-                    finished.push(key(&job, &ask.run));
-                    errors.fetch_add(first + second + third, Ordering::SeqCst);
-                    done.fetch_add(1, Ordering::SeqCst);
-                }
-                finished
-            });
-        }
-        load
-    }
-
-    /// Waits until so many more runs are done.
-    pub(super) async fn goes_on(&self, more: u64) {
-        let target = self.done.load(Ordering::SeqCst) + more;
-        let reached = async {
-            while self.done.load(Ordering::SeqCst) < target {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        timeout(PATIENCE, reached).await.expect("the load goes on");
-    }
-
-    /// Ends it, and answers how many errors there were and which runs were finished.
-    pub(super) async fn end(mut self) -> (u64, Vec<RunKey>) {
-        self.stop.store(true, Ordering::SeqCst);
-        let mut finished = Vec::new();
-        while let Some(ended) = self.tasks.join_next().await {
-            finished.extend(ended.expect("the load has no other error"));
-        }
-        (self.errors.load(Ordering::SeqCst), finished)
-    }
-}
-
-/// What was acknowledged is there.
-pub(super) async fn all_recorded(store: &PostgresStore, finished: &[RunKey]) {
-    assert!(!finished.is_empty(), "the load did something");
-    for part in finished.chunks(500) {
-        for found in store.check(part).await.expect("an answer").answer {
-            let status = found.standing.map(|standing| standing.status);
-            assert_eq!(status, Some(Status::Success), "{}", found.key);
-        }
-    }
 }

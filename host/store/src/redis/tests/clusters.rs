@@ -8,11 +8,12 @@ use leasehold_lease::run::Status;
 use leasehold_lease::time::Millis;
 use leasehold_test_servers::{RedisCluster, RedisKind, or_skip};
 
-use super::support::{beat, claim, finish, job, namespace, run, store, told, until_answered, win};
+use super::support::{namespace, run, store};
 use crate::conformance::{self, Bench, TestClock};
 use crate::error::StoreError;
 use crate::redis::{ConnectError, RedisStore, Warning};
 use crate::store::LeaseStore;
+use crate::test_support::{beat, claim, finish, job, told, until_answered, win};
 
 /// Runs cases of the suite, each in a namespace of its own.
 macro_rules! cases {

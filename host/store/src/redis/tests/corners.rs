@@ -9,8 +9,9 @@ use leasehold_lease::run::{Outcome, Status, Usage};
 use leasehold_lease::time::{Millis, Slot};
 use leasehold_lease::write::{Change, Quota, Write, Written};
 
-use super::support::{claim, finish, job, on_a_set_clock, slot, win};
+use super::support::on_a_set_clock;
 use crate::conformance::{Bench, TestClock};
+use crate::test_support::{claim, finish, job, slot, win};
 use crate::view::JobView;
 
 /// Makes a test of each corner; the faults run them too.

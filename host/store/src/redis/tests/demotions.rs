@@ -4,12 +4,11 @@ use leasehold_lease::op::{Accepted, Claim, ClaimAnswer, HeartbeatAnswer};
 use leasehold_lease::time::Millis;
 use leasehold_test_servers::{Redis, RedisKind};
 
-use super::support::{
-    beat, claim, finish, job, namespace, on_redis_and_valkey, run, server_of, slot, store, told, until_answered, win,
-};
+use super::support::{namespace, on_redis_and_valkey, run, server_of, store};
 use crate::error::StoreError;
 use crate::redis::{ConnectError, RedisStore, Warning};
 use crate::store::LeaseStore;
+use crate::test_support::{beat, claim, finish, job, slot, told, until_answered, win};
 
 on_redis_and_valkey! {
     a_demoted_server_answers_nothing_until_it_is_promoted

@@ -13,16 +13,16 @@ use leasehold_lease::time::{Millis, Slot};
 use leasehold_test_servers::{Direction, Proxy, Redis};
 use tokio::time::timeout;
 
-use super::support::{beat, claim, finish, job, namespace, own_server, run, slot, told, until_answered, win};
+use super::support::{namespace, own_server, run};
 use crate::error::StoreError;
 use crate::redis::RedisStore;
 use crate::redis::scripts::{ON_A_SET_CLOCK, Scripts};
 use crate::store::LeaseStore;
+use crate::test_support::{beat, claim, finish, job, key, slot, told, until_answered, win};
 use crate::view::{JobView, RunView};
 
 async fn look(store: &RedisStore, job: &JobKey, run: &RunId) -> Option<RunView> {
-    let key = RunKey { job: job.clone(), run: run.clone() };
-    store.show(&key).await.expect("an answer").answer
+    store.show(&key(job, run)).await.expect("an answer").answer
 }
 
 async fn view(store: &RedisStore, job: &JobKey) -> JobView {

@@ -6,17 +6,14 @@ use leasehold_lease::op::{Accepted, ClaimAnswer, HeartbeatAnswer};
 use leasehold_test_servers::{Proxy, RedisKind, Tarpit};
 use tokio::time::timeout;
 
-use super::load::{Load, all_recorded};
-use super::support::{
-    PATIENCE, beat, claim, finish, job, keeping_server, namespace, on_redis_and_valkey, operator, run, server_of,
-    store, told, until_answered, win,
-};
+use super::support::{keeping_server, namespace, on_redis_and_valkey, operator, run, server_of, store};
 use crate::error::StoreError;
 use crate::redis::{ConnectError, RedisStore};
 use crate::store::LeaseStore;
-
-/// A call ends by itself a little after its limit, on a machine that is busy too.
-const ENDS: Duration = Duration::from_secs(4);
+use crate::test_support::{
+    ENDS, Load, PATIENCE, all_recorded, beat, claim, finish, heartbeats_go_on_while_the_runtime_stands_still, job,
+    slot, told, until_answered, win,
+};
 
 on_redis_and_valkey! {
     a_script_cache_that_is_emptied_under_load_is_not_noticed
@@ -37,14 +34,14 @@ on_redis_and_valkey! {
 async fn a_script_cache_that_is_emptied_under_load_is_not_noticed(kind: RedisKind) {
     let Some(server) = server_of(kind).await else { return };
     let store = store(&server.url()).await;
-    let load = Load::on(&store, store.now().await.expect("the time"));
+    let load = Load::on(vec![store.clone()], store.now().await.expect("the time"));
     for _ in 0..100 {
         let _: () = run(&server.url(), &["SCRIPT", "FLUSH"]).await;
         load.goes_on(1).await;
     }
     let (errors, finished) = load.end().await;
     assert_eq!(errors, 0, "no call has failed");
-    all_recorded(&store, &finished).await;
+    all_recorded(&*store, &finished).await;
 }
 
 /// A server that is killed and started again has all that it acknowledged, and the store goes on by itself.
@@ -53,7 +50,7 @@ async fn a_killed_server_is_used_again_when_it_is_back(kind: RedisKind) {
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     let held = win(&*store, &job("held"), now).await;
-    let load = Load::on(&store, now);
+    let load = Load::on(vec![store.clone()], now);
     for _ in 0..3 {
         load.goes_on(20).await;
         server.kill().await.expect("killed");
@@ -72,7 +69,7 @@ async fn a_killed_server_is_used_again_when_it_is_back(kind: RedisKind) {
     }
     load.goes_on(20).await;
     let (_, finished) = load.end().await;
-    all_recorded(&store, &finished).await;
+    all_recorded(&*store, &finished).await;
 }
 
 /// A frozen server bounds every call, and what was sent to it may be done when it goes on: sending again tells.
@@ -82,7 +79,7 @@ async fn a_frozen_server_bounds_every_call_and_may_still_do_it(kind: RedisKind) 
     let now = store.now().await.expect("the time");
     win(&*store, &job("a"), now).await;
     server.freeze().await.expect("frozen");
-    let ask = claim(super::support::slot(now));
+    let ask = claim(slot(now));
     let (b, c) = (job("b"), job("c"));
     let error = timeout(ENDS, store.claim(&b, &ask)).await.expect("it ends by itself").expect_err("no answer");
     assert!(matches!(error, StoreError::Unknown { .. }), "{}", told(&error));
@@ -105,7 +102,7 @@ async fn after_a_flush_the_old_runner_is_refused_and_makes_nothing(kind: RedisKi
     let identity = store.identity().await.expect("an identity");
     let now = store.now().await.expect("the time");
     let won = win(&*store, &job, now).await;
-    let load = Load::on(&store, now);
+    let load = Load::on(vec![store.clone()], now);
     load.goes_on(5).await;
     load.end().await;
     let _: () = run(&server.url(), &["FLUSHALL"]).await;
@@ -287,18 +284,9 @@ async fn a_connection_that_ends_at_once_is_made_anew_after_a_rest(kind: RedisKin
     until_answered(|| store.now()).await;
 }
 
-/// H7: the runtime that opened the store stands still, and leases are renewed all the same.
+/// H7: leases are renewed on threads of the store's own.
 #[tokio::test]
 async fn heartbeats_go_on_while_the_hosts_runtime_stands_still() {
     let Some(server) = server_of(RedisKind::Redis).await else { return };
-    let store = store(&server.url()).await;
-    let now = store.now().await.expect("the time");
-    let won = win(&*store, &job("a"), now).await;
-    let beating = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async { beat(&*store, &job("a"), &won).await })
-    });
-    // This holds up the only thread of the test's runtime.
-    let renewed = beating.join().expect("no panic").expect("an answer");
-    assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
+    heartbeats_go_on_while_the_runtime_stands_still(store(&server.url()).await).await;
 }

@@ -7,13 +7,12 @@ use leasehold_lease::run::{ATTEMPTS_KEPT, Outcome, Usage};
 use leasehold_lease::time::Millis;
 use leasehold_lease::write::{Change, Quota, Write, Written};
 
-use super::support::{
-    beat, claim, finish, job, namespace, on_a_set_clock, own_server, run, slot, store, told, until_answered, win,
-};
+use super::support::{namespace, on_a_set_clock, own_server, run, store};
 use crate::error::StoreError;
 use crate::redis::RedisStore;
 use crate::redis::scripts::{ON_A_SET_CLOCK, SCRIPTS, Scripts};
 use crate::store::LeaseStore;
+use crate::test_support::{beat, claim, finish, job, slot, told, until_answered, win};
 
 /// One script, one instant.
 #[test]

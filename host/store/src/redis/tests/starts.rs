@@ -2,10 +2,11 @@
 
 use leasehold_test_servers::{Redis, RedisKind, RedisOptions, or_skip};
 
-use super::support::{job, namespace, own_server, run, store, told, win};
+use super::support::{namespace, own_server, run, store};
 use crate::redis::scripts::LAYOUT;
 use crate::redis::{ConnectError, RedisStore, Warning};
 use crate::store::LeaseStore;
+use crate::test_support::{PATIENCE, job, told, win};
 
 async fn refused(url: &str) -> ConnectError {
     RedisStore::connect(url, "prod").await.err().expect("it is no store")
@@ -66,7 +67,7 @@ async fn a_user_who_may_not_is_told_what_to_allow_and_then_may() {
     let mut wakeups = store.wakeups().expect("wake-ups");
     let trigger = leasehold_lease::op::Trigger { id: "r".parse().expect("an id"), payload: None, pending_max: 1 };
     store.trigger(&job("a"), &trigger).await.expect("an answer");
-    let woken = tokio::time::timeout(super::support::PATIENCE, wakeups.recv()).await.expect("it comes");
+    let woken = tokio::time::timeout(PATIENCE, wakeups.recv()).await.expect("it comes");
     assert_eq!(woken.expect("the store lives"), job("a"));
 }
 
@@ -182,7 +183,7 @@ async fn two_namespaces_are_apart() {
     assert_eq!(staging.jobs().await.expect("jobs").answer, []);
     win(&staging, &job("a"), now).await;
     staging.trigger(&job("b"), &trigger).await.expect("an answer");
-    let woken = tokio::time::timeout(super::support::PATIENCE, heard.recv()).await.expect("it comes");
+    let woken = tokio::time::timeout(PATIENCE, heard.recv()).await.expect("it comes");
     assert_eq!(woken.expect("the store lives"), job("b"), "the other one's trigger was not heard");
     assert_eq!(prod.jobs().await.expect("jobs").answer.len(), 1);
 }

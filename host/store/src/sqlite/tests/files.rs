@@ -7,16 +7,13 @@ use leasehold_lease::id::JobKey;
 use leasehold_lease::op::Announce;
 
 use super::*;
+use crate::test_support::job;
 
 fn refusal(path: &Path) -> OpenError {
     match SqliteStore::open(path) {
         Ok(_) => panic!("{} was opened", path.display()),
         Err(error) => error,
     }
-}
-
-fn job() -> JobKey {
-    "a".parse().unwrap()
 }
 
 #[test]
@@ -38,7 +35,7 @@ async fn a_file_keeps_identity_and_records_when_it_is_opened_again() {
     let folder = fast_folder();
     let store = SqliteStore::open(&file(&folder)).unwrap();
     let identity = store.identity().await.unwrap();
-    store.announce(&[(job(), Announce { fingerprint: "x".into() })]).await.unwrap();
+    store.announce(&[(job("a"), Announce { fingerprint: "x".into() })]).await.unwrap();
     let jobs = store.jobs().await.unwrap().answer;
     drop(store);
     let store = SqliteStore::open(&file(&folder)).unwrap();
@@ -49,7 +46,7 @@ async fn a_file_keeps_identity_and_records_when_it_is_opened_again() {
 async fn a_dropped_store_has_written_its_log_back_into_the_file() {
     let folder = fast_folder();
     let store = SqliteStore::open(&file(&folder)).unwrap();
-    store.announce(&[(job(), Announce { fingerprint: "x".into() })]).await.unwrap();
+    store.announce(&[(job("a"), Announce { fingerprint: "x".into() })]).await.unwrap();
     assert!(file(&folder).with_file_name("leasehold.db-wal").exists());
     drop(store);
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -103,7 +100,7 @@ async fn a_file_that_a_newer_version_migrated_meanwhile_is_written_no_more() {
     let folder = fast_folder();
     let store = SqliteStore::open(&file(&folder)).unwrap();
     Connection::open(file(&folder)).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    let offer = [(job(), Announce { fingerprint: "x".into() })];
+    let offer = [(job("a"), Announce { fingerprint: "x".into() })];
     let error = store.announce(&offer).await.unwrap_err();
     let StoreError::Rejected { source, .. } = &error else { panic!("{error:?}") };
     assert!(source.to_string().contains("update and restart"), "{source}");
@@ -114,7 +111,7 @@ async fn a_file_that_a_newer_version_migrated_meanwhile_is_written_no_more() {
 async fn a_reader_waits_for_no_writer_and_changes_nothing() {
     let folder = fast_folder();
     let store = SqliteStore::open(&file(&folder)).unwrap();
-    let offer = [(job(), Announce { fingerprint: "x".into() })];
+    let offer = [(job("a"), Announce { fingerprint: "x".into() })];
     store.announce(&offer).await.unwrap();
     let jobs = store.jobs().await.unwrap().answer;
     // Longer than anybody waits for a lock: it is held until the end of the test.
@@ -181,7 +178,7 @@ async fn a_damaged_record_is_named_and_other_jobs_go_on() {
     let bench = on_a_set_clock().await;
     let path = bench.keep.downcast_ref::<TempDir>().map(file).unwrap();
     let other: JobKey = "b".parse().unwrap();
-    let offers = [&job(), &other].map(|key| (key.clone(), Announce { fingerprint: "x".into() }));
+    let offers = [&job("a"), &other].map(|key| (key.clone(), Announce { fingerprint: "x".into() }));
     bench.store.announce(&offers).await.unwrap();
     Connection::open(path).unwrap().execute("UPDATE jobs SET largest_bound_ms = 1 WHERE name = 'a'", []).unwrap();
     bench.store.announce(&offers).await.unwrap();
@@ -202,7 +199,7 @@ async fn a_file_that_is_deleted_or_replaced_is_noticed_until_it_is_put_back() {
     let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
     let path = data.join("leasehold.db");
     let store = SqliteStore::open(&path).unwrap();
-    let offers = [(job(), Announce { fingerprint: "x".into() })];
+    let offers = [(job("a"), Announce { fingerprint: "x".into() })];
     store.announce(&offers).await.unwrap();
     fs::rename(&data, &aside).unwrap();
     let error = store.announce(&offers).await.unwrap_err();

@@ -3,14 +3,14 @@
 use std::fs;
 use std::thread;
 
-use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
+use leasehold_lease::id::{RunKey, Token};
 use leasehold_lease::log::{LogLevel, LogLine};
 use leasehold_lease::op::{Heartbeat, HeartbeatAnswer};
 use leasehold_lease::run::{Outcome, Status};
-use leasehold_lease::time::Slot;
 use leasehold_lease::write::{Change, Quota, Write, Written};
 
 use super::*;
+use crate::test_support::{job, key, slot};
 
 /// Hosts that start together.
 const HOSTS: usize = 8;
@@ -22,12 +22,8 @@ fn of_schema_1(path: &Path) {
     db.execute_batch(include_str!("schema_1.sql")).unwrap();
 }
 
-fn job() -> JobKey {
-    "a".parse().unwrap()
-}
-
-fn run(slot: i64) -> RunKey {
-    RunKey { job: job(), run: RunId::Slot(Slot(Millis(slot))) }
+fn run(due: i64) -> RunKey {
+    key(&job("a"), &slot(Millis(due)))
 }
 
 #[test]
@@ -55,7 +51,7 @@ async fn an_older_file_is_brought_up_to_date_with_all_it_holds() {
     for store in &stores {
         assert_eq!(store.identity().await.unwrap().id, "0123456789abcdef0123456789abcdef");
         let beat = Heartbeat { run: run(1_700_000_060_000).run, token: Token([7; 16]), progress: None };
-        let renewed = store.heartbeats(&[(job(), beat)]).await.unwrap().remove(0).unwrap().answer;
+        let renewed = store.heartbeats(&[(job("a"), beat)]).await.unwrap().remove(0).unwrap().answer;
         assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
     }
     let store = &stores[0];
@@ -72,7 +68,7 @@ async fn an_older_file_is_brought_up_to_date_with_all_it_holds() {
         let change = said(message);
         let key = run(1_700_000_060_000);
         let write = Write { run: key.run, token: Token([7; 16]), number, quota: Quota::default(), change };
-        assert_eq!(store.write(&job(), &write).await.unwrap().answer, written);
+        assert_eq!(store.write(&job("a"), &write).await.unwrap().answer, written);
     }
     let log = store.read_log(&run(1_700_000_060_000), 0, 10).await.unwrap();
     let lines: Vec<_> = log.iter().map(|entry| entry.line.message.as_str()).collect();

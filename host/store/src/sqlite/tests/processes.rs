@@ -2,26 +2,22 @@
 
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
-use leasehold_lease::id::{JobKey, RunId, Token};
-use leasehold_lease::op::{Accepted, ClaimAnswer, ClaimKind, Finish};
-use leasehold_lease::policy::{Overlap, Terms};
-use leasehold_lease::run::{Outcome, Usage};
-use leasehold_lease::time::Slot;
+use leasehold_lease::op::{Accepted, ClaimAnswer};
 
 use super::*;
 use crate::conformance::{
     CRASH_WORK, a_client_killed_at_any_step_leaves_each_step_done_once, one_of_many_claimers_wins_on, work_until_killed,
 };
+use crate::test_support::{claim, finish, job, slot};
 
 /// Processes of the test below.
-const PROCESSES: u8 = 8;
+const PROCESSES: usize = 8;
 
 /// Slots that each of them claims.
 const SLOTS: i64 = 40;
 
-/// Tells a test process which file to use and which number it has: `path#number`.
+/// Tells a test process which file to use and when its first slot is due: `path#millis`.
 const WORK: &str = "LEASEHOLD_TEST_WORK";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,10 +47,10 @@ fn eight_processes_share_a_file_without_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(&folder);
     let start = clock::machine()().0;
-    let run = |number: u8| {
+    let run = |_| {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "sqlite::tests::processes::a_process_claims_slots", "--nocapture", "--ignored"])
-            .env(WORK, format!("{}#{number}#{start}", path.display()))
+            .env(WORK, format!("{}#{start}", path.display()))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -106,35 +102,16 @@ async fn a_process_claims_slots() {
     let Ok(work) = std::env::var(WORK) else {
         return eprintln!("skipped: it is started by another test");
     };
-    let mut words = work.rsplitn(3, '#');
+    let mut words = work.rsplitn(2, '#');
     let start: i64 = words.next().unwrap().parse().unwrap();
-    let number: u8 = words.next().unwrap().parse().unwrap();
     let store = SqliteStore::open(Path::new(words.next().unwrap())).unwrap();
-    let job: JobKey = "a".parse().unwrap();
-    let mut won = 0;
+    let (job, mut won) = (job("a"), 0);
     for n in 0..SLOTS {
-        let mut token = [number; 16];
-        token[..8].copy_from_slice(&n.to_le_bytes());
-        let claim = claim(RunId::Slot(Slot(Millis(start + n))), Token(token));
-        if let ClaimAnswer::Won { .. } = store.claim(&job, &claim).await.unwrap().answer {
+        let ask = claim(slot(Millis(start + n)));
+        if let ClaimAnswer::Won { .. } = store.claim(&job, &ask).await.unwrap().answer {
             won += 1;
-            let outcome = Outcome::Success { output: Vec::new(), cut: false };
-            let finish = Finish { run: claim.run, token: claim.token, outcome, usage: Usage::default() };
-            assert_eq!(store.finish(&job, &finish).await.unwrap().answer, Accepted::Done);
+            assert_eq!(finish(&store, &job, &ask).await.unwrap(), Accepted::Done);
         }
     }
     println!("won {won}");
-}
-
-fn claim(run: RunId, token: Token) -> Claim {
-    let terms = Terms {
-        lease: Duration::from_secs(30),
-        max_attempts: 3,
-        overlap: Overlap::Allow,
-        catch_up: Duration::from_secs(300),
-        max_late: Duration::from_secs(60),
-        history_size: 100,
-    };
-    let (kind, runner, not_after) = (ClaimKind::Slot, "host".into(), Millis(i64::MAX));
-    Claim { run, kind, token, runner, digest: None, terms, not_after }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use leasehold_lease::id::RunKey;
 use leasehold_lease::op::{Accepted, ClaimAnswer};
@@ -10,12 +11,11 @@ use leasehold_lease::time::Millis;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, answered_after, beat, claim, finish, job, slot};
-use crate::redis::RedisStore;
+use super::words::{PATIENCE, answered_after, beat, claim, finish, job, key, slot};
 use crate::store::LeaseStore;
 
 /// Claims, beats and finishes in eight jobs until it is told to stop. Each step is sent again until it is answered.
-pub(super) struct Load {
+pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
     errors: Arc<AtomicU64>,
@@ -23,11 +23,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn on(store: &Arc<RedisStore>, start: Millis) -> Load {
-        let (stop, done, errors) = (Arc::default(), Arc::default(), Arc::default());
-        let mut load = Load { stop, done, errors, tasks: JoinSet::new() };
+    /// Spread over these stores, which are one, with slots from this instant on.
+    pub(crate) fn on(stores: Vec<Arc<dyn LeaseStore>>, start: Millis) -> Load {
+        let mut load =
+            Load { stop: Arc::default(), done: Arc::default(), errors: Arc::default(), tasks: JoinSet::new() };
         for n in 0..8 {
-            let (store, stop) = (store.clone(), load.stop.clone());
+            let (store, stop) = (stores[n % stores.len()].clone(), load.stop.clone());
             let (done, errors) = (load.done.clone(), load.errors.clone());
             load.tasks.spawn(async move {
                 let job = job(&format!("load-{n}"));
@@ -42,7 +43,7 @@ impl Load {
                     let (_, second) = answered_after(|| beat(&*store, &job, &ask)).await;
                     let (accepted, third) = answered_after(|| finish(&*store, &job, &ask)).await;
                     assert_eq!(accepted, Accepted::Done, "{}", ask.run);
-                    finished.push(RunKey { job: job.clone(), run: ask.run });
+                    finished.push(key(&job, &ask.run));
                     errors.fetch_add(first + second + third, Ordering::SeqCst);
                     done.fetch_add(1, Ordering::SeqCst);
                 }
@@ -53,18 +54,18 @@ impl Load {
     }
 
     /// Waits until so many more runs are done.
-    pub(super) async fn goes_on(&self, more: u64) {
+    pub(crate) async fn goes_on(&self, more: u64) {
         let target = self.done.load(Ordering::SeqCst) + more;
         let reached = async {
             while self.done.load(Ordering::SeqCst) < target {
-                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
         timeout(PATIENCE, reached).await.expect("the load goes on");
     }
 
     /// Ends it, and answers how many errors there were and which runs were finished.
-    pub(super) async fn end(mut self) -> (u64, Vec<RunKey>) {
+    pub(crate) async fn end(mut self) -> (u64, Vec<RunKey>) {
         self.stop.store(true, Ordering::SeqCst);
         let mut finished = Vec::new();
         while let Some(ended) = self.tasks.join_next().await {
@@ -75,7 +76,7 @@ impl Load {
 }
 
 /// What was acknowledged is there.
-pub(super) async fn all_recorded(store: &RedisStore, finished: &[RunKey]) {
+pub(crate) async fn all_recorded(store: &dyn LeaseStore, finished: &[RunKey]) {
     assert!(!finished.is_empty(), "the load did something");
     for part in finished.chunks(500) {
         for found in store.check(part).await.expect("an answer").answer {
