@@ -90,6 +90,15 @@ pub(super) enum CliError {
         /// The file that was looked for.
         path: PathBuf,
     },
+    /// What hosts tell of their plugins.
+    #[error("cannot read what hosts tell in {}", folder.display())]
+    HostStatus {
+        /// The data directory.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A store that is inside another process.
     #[error(
         "the store memory: lives inside one host and cannot be read from here; set url under [store] to a sqlite:// \
