@@ -19,11 +19,7 @@ impl<P> State<P> {
     /// How every file stands; `catalog` is what was made of the same state last.
     pub(in super::super) fn survey(&self, config: &Config, catalog: &Catalog<P>) -> Survey {
         let root = &config.host.plugins;
-        let named = |refused| {
-            let Refused { job, file, problems, .. } = refused;
-            Some(((job.as_ref()?, file.as_path()), problems))
-        };
-        let refused: RefusedJobs<'_> = catalog.refused.iter().filter_map(named).collect();
+        let refused: RefusedJobs<'_> = catalog.refused.iter().filter_map(of_job).collect();
         // A tenant whose manifests are wrong everywhere is told in part, so that it takes no room from others.
         let mut room: BTreeMap<&TenantName, usize> = BTreeMap::new();
         let mut plugins = Vec::new();
@@ -53,6 +49,10 @@ impl<P> State<P> {
         let tried = self.units.iter().filter_map(|(id, unit)| Some((id, unit.tried.as_ref()?)));
         tried.flat_map(|(id, tried)| tried.payloads.keys().map(move |path| of(id, path))).collect()
     }
+}
+
+fn of_job(refused: &Refused) -> Option<((&JobKey, &Path), &Problems)> {
+    Some(((refused.job.as_ref()?, refused.file.as_path()), &refused.problems))
 }
 
 /// What stands for all plugins that a tenant has no room for.
