@@ -143,7 +143,7 @@ pub(super) struct Sighting {
     /// What is passed over, bounded, and how many more there are.
     pub(super) ignored: (Vec<PathBuf>, usize),
     /// How many are refused and ignored in the folder that is being looked at.
-    here: (usize, usize),
+    pub(super) here: (usize, usize),
 }
 
 /// Parts of the plugin directory that could not be looked at.
