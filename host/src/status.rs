@@ -300,9 +300,13 @@ mod tests {
         let task = tokio::spawn(keep(file, about(), receive, Arc::default()));
         for name in ["one", "two"] {
             send.send_replace(survey(name));
-            while living(dir.path()).unwrap().first().is_none_or(|host| host.status.survey != *survey(name)) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            let told = || living(dir.path()).unwrap().first().is_some_and(|host| host.status.survey == *survey(name));
+            let wait = async {
+                while !told() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(30), wait).await.expect("it is told");
         }
         drop(send);
         task.await.unwrap();
