@@ -167,7 +167,8 @@ impl<L: PluginLoader> Watch<L> {
                     self.publish();
                     resting = !self.state.is_unsettled() && !new_watches;
                     let pause = if resting { self.pace.rescan } else { self.pace.settle };
-                    timer.set(tokio::time::sleep(pause.max(self.looked * (LOOK_SHARE - 1))));
+                    let share = (self.looked * (LOOK_SHARE - 1)).min(self.pace.rescan);
+                    timer.set(tokio::time::sleep(pause.max(share)));
                     self.start_loads();
                     self.publish_survey();
                 }
