@@ -13,7 +13,7 @@ use crate::world::{Event, Mail, World};
 use crate::{Ms, SECOND};
 
 /// A call ends by itself after so long, whatever the network does.
-const CALL_ENDS: Ms = 10 * SECOND;
+const CALL_ENDS: Ms = 2 * SECOND;
 
 /// What the store answered, with its clock.
 pub(crate) struct Reply {
@@ -302,7 +302,10 @@ impl World {
                 self.feed(host, Input::Claimed { run: claim.run, token: claim.token, answer, store_now });
             }
             (Request::Beats(beats), Answers::Beats(answers)) => self.beaten(host, call.sent, &beats, Some(&answers)),
-            (Request::Finish(Finish { run, token, .. }) | Request::Release(Release { run, token, .. }), Answers::Accepted(answer)) => {
+            (
+                Request::Finish(Finish { run, token, .. }) | Request::Release(Release { run, token, .. }),
+                Answers::Accepted(answer),
+            ) => {
                 self.feed(host, Input::Closed { run, token, accepted: answer == Accepted::Done });
             }
             (Request::Prune, Answers::Pruned) => {}
@@ -357,7 +360,6 @@ impl World {
         self.send_checks(host);
     }
 }
-
 
 /// An answer to a claim, as it is counted.
 fn word(answer: &ClaimAnswer) -> &'static str {

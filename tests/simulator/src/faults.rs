@@ -20,7 +20,9 @@ impl World {
             }
             Fault::Freeze { host, lasts } => {
                 self.trail.count("freeze");
-                self.hosts[host].frozen_until = now + lasts;
+                // What a frozen host is to hear waits for its thaw: that never comes sooner.
+                let until = &mut self.hosts[host].frozen_until;
+                *until = (*until).max(now + lasts);
             }
             Fault::Cut { host, to, from, lasts } => {
                 self.trail.count("cut");

@@ -148,13 +148,7 @@ impl World {
         }
     }
 
-    pub(crate) fn beaten(
-        &mut self,
-        host: usize,
-        sent: Mono,
-        beats: &[Heartbeat],
-        answers: Option<&[HeartbeatAnswer]>,
-    ) {
+    pub(crate) fn beaten(&mut self, host: usize, sent: Mono, beats: &[Heartbeat], answers: Option<&[HeartbeatAnswer]>) {
         for (at, beat) in beats.iter().enumerate() {
             let sign = match answers.map(|answers| answers[at]) {
                 None => Sign::Unanswered,

@@ -40,7 +40,10 @@ fn main() -> ExitCode {
     println!("{} seeds, {} broken promises", args.seeds.end - args.seeds.start, found.broken.len());
     for (seed, broken) in found.broken.iter().take(20) {
         println!("seed {seed}: {broken}");
-        println!("  cargo run --package leasehold-simulator -- {}--replay {seed}", if args.quiet { "--quiet " } else { "" });
+        println!(
+            "  cargo run --package leasehold-simulator -- {}--replay {seed}",
+            if args.quiet { "--quiet " } else { "" }
+        );
     }
     if found.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -70,11 +73,14 @@ fn many(seeds: &Range<u64>, plan: fn(u64) -> Plan) -> Found {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        all.into_iter().map(|thread| thread.join().expect("a simulation panicked")).fold(Found::default(), |mut sum, one| {
-            one.seen.into_iter().for_each(|(what, times)| *sum.seen.entry(what).or_default() += times);
-            sum.broken.extend(one.broken);
-            sum
-        })
+        all.into_iter().map(|thread| thread.join().expect("a simulation panicked")).fold(
+            Found::default(),
+            |mut sum, one| {
+                one.seen.into_iter().for_each(|(what, times)| *sum.seen.entry(what).or_default() += times);
+                sum.broken.extend(one.broken);
+                sum
+            },
+        )
     })
 }
 

@@ -53,9 +53,8 @@ impl Store {
 
     /// Whether this token may still change its run.
     pub(crate) fn holds(&self, run: &RunId, token: &Token) -> bool {
-        let held = |run: &leasehold_lease::run::Run| {
-            run.status == Status::Running && !run.released && run.is_current(token)
-        };
+        let held =
+            |run: &leasehold_lease::run::Run| run.status == Status::Running && !run.released && run.is_current(token);
         self.job.runs.get(run).is_some_and(held)
     }
 }

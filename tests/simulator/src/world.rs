@@ -76,9 +76,18 @@ pub(crate) enum Event {
     /// A look at everything.
     Audit,
     /// A request reaches the store.
-    Arrives { host: usize, process: u32, call: u64, request: Call },
+    Arrives {
+        host: usize,
+        process: u32,
+        call: u64,
+        request: Call,
+    },
     /// Something for a process, which a frozen one takes when it thaws.
-    For { host: usize, process: u32, what: Mail },
+    For {
+        host: usize,
+        process: u32,
+        what: Mail,
+    },
 }
 
 pub(crate) enum Mail {
