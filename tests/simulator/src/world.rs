@@ -42,7 +42,8 @@ pub(crate) struct Network {
 struct Queued {
     at: Ms,
     nth: u64,
-    event: Event,
+    /// Boxed, because a heap moves its items about all the time.
+    event: Box<Event>,
 }
 
 impl PartialEq for Queued {
@@ -141,7 +142,7 @@ impl World {
             }
             self.watch.not_for_ever(at, self.made);
             self.now = at;
-            self.happens(event);
+            self.happens(*event);
         }
         if self.watch.broken.is_none() {
             self.watch.at_the_end(&self.store, &self.schedule, &self.plan);
@@ -213,7 +214,7 @@ impl World {
 
     pub(crate) fn at(&mut self, at: Ms, event: Event) {
         self.made += 1;
-        self.queue.push(Reverse(Queued { at, nth: self.made, event }));
+        self.queue.push(Reverse(Queued { at, nth: self.made, event: Box::new(event) }));
     }
 
     pub(crate) fn number(&mut self) -> u64 {
