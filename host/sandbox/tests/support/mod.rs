@@ -199,6 +199,7 @@ pub fn invocation(limits: Limits) -> Invocation {
         },
         input: b"{}".to_vec(),
         limits,
+        tenant_memory: None,
         logs: Arc::new(Lines::default()),
         log_level: LogLevel::Info,
         idempotency_secret: [7; 32],
