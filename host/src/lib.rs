@@ -11,6 +11,7 @@ pub mod event;
 mod heartbeat;
 mod host;
 pub mod manifest;
+pub mod memory;
 pub mod outcome;
 mod places;
 pub mod plugins;
@@ -18,4 +19,4 @@ pub mod regular_file;
 pub mod zones;
 
 pub use driver::guest_limits;
-pub use host::{Host, HostParts, StartError};
+pub use host::{Host, HostParts, StartError, TenantQuota};

@@ -11,7 +11,7 @@ use crate::cpu::CpuMeter;
 use crate::execution::Progress;
 use crate::invocation::MonotonicClock;
 use crate::limits::{Breach, Limits};
-use crate::memory::Full;
+use crate::memory::MemoryFull;
 use crate::outcome::Usage;
 use crate::signal::Signal;
 
@@ -24,7 +24,7 @@ pub(crate) struct Attempt {
     clock: MonotonicClock,
     started: Duration,
     memory: AtomicUsize,
-    growth_refused: OnceLock<Full>,
+    growth_refused: OnceLock<MemoryFull>,
     /// Code of the guest has run.
     ran: AtomicBool,
     host_calls: AtomicU64,
@@ -69,11 +69,11 @@ impl Attempt {
     }
 
     /// Remembers the first refusal.
-    pub(crate) fn refuse_growth(&self, full: Full) {
+    pub(crate) fn refuse_growth(&self, full: MemoryFull) {
         self.growth_refused.get_or_init(|| full);
     }
 
-    pub(crate) fn growth_refused(&self) -> Option<Full> {
+    pub(crate) fn growth_refused(&self) -> Option<MemoryFull> {
         self.growth_refused.get().copied()
     }
 

@@ -14,7 +14,7 @@ use crate::attempt::Attempt;
 use crate::guest::{self, Called, LeaseLost, Stage};
 use crate::imports::bindings::leasehold::job::types;
 use crate::limits::{Breach, Limits};
-use crate::memory::Full;
+use crate::memory::MemoryFull;
 use crate::outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError};
 use crate::signal::{Force, Signal, StopReason};
 use crate::text;
@@ -191,22 +191,22 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
 
 /// Once growth was refused, whatever the guest fails by is a want of memory. Before any of its code has run, a full tenant or
 /// host is none of its doing.
-fn out_of_memory(attempt: &Attempt, full: Full, message: &str) -> (FailureKind, String) {
+fn out_of_memory(attempt: &Attempt, full: MemoryFull, message: &str) -> (FailureKind, String) {
     let why = match full {
-        Full::Attempt => {
+        MemoryFull::Attempt => {
             format!("the guest wanted more than the {} bytes of memory it may have (memory)", attempt.limits.memory)
         }
-        Full::Tenant(limit) => format!(
+        MemoryFull::Tenant(limit) => format!(
             "the guest was refused memory, because all attempts of its tenant on this host may hold {limit} bytes together \
              (tenant_memory)"
         ),
-        Full::Host(limit) => format!(
+        MemoryFull::Host(limit) => format!(
             "the guest was refused memory, because all guests of this host may hold {limit} bytes together \
              ([host] memory)"
         ),
     };
     let kind = match full {
-        Full::Tenant(_) | Full::Host(_) if !attempt.has_run() => FailureKind::NoResources,
+        MemoryFull::Tenant(_) | MemoryFull::Host(_) if !attempt.has_run() => FailureKind::NoResources,
         _ => FailureKind::Memory,
     };
     (kind, format!("{why}: {message}"))

@@ -15,7 +15,7 @@ use crate::imports::wasi;
 use crate::inspect::HANDLER_INTERFACE;
 use crate::invocation::RunFacts;
 use crate::limits::Breach;
-use crate::memory::{MemoryMeter, Share};
+use crate::memory::{MemoryMeter, MemoryShare};
 use crate::plugin::Plugin;
 use crate::signal::StopReason;
 
@@ -69,7 +69,7 @@ pub(crate) struct Call {
     pub(crate) run: RunFacts,
     pub(crate) input: Vec<u8>,
     pub(crate) idempotency_secret: [u8; 32],
-    pub(crate) share: Share,
+    pub(crate) share: MemoryShare,
     /// The plugin's code counts fuel.
     pub(crate) metered: bool,
 }
@@ -175,7 +175,7 @@ fn store(
     attempt: Arc<Attempt>,
     run_id: String,
     idempotency_secret: [u8; 32],
-    share: Share,
+    share: MemoryShare,
     metered: bool,
 ) -> Store<Guest> {
     let limits = attempt.limits;

@@ -38,7 +38,7 @@ pub use inspect::{FileKind, HANDLER_INTERFACE, Inspection, inspect};
 pub use invocation::{Invocation, MonotonicClock, RunFacts};
 pub use limits::Limits;
 pub use log::{LogLevel, LogLine, LogSink, LogSource};
-pub use memory::MemoryLedger;
+pub use memory::{MemoryFull, MemoryLedger, MemoryShare};
 pub use outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError, Usage};
 pub use plugin::{CodeOrigin, Digest, Plugin, read_plugin_file};
 pub use refusal::{PluginError, Refusal};

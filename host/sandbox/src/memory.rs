@@ -30,7 +30,7 @@ struct State {
 
 /// Whose memory is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Full {
+pub enum MemoryFull {
     /// The attempt's own.
     Attempt,
     /// The tenant's, and how much that is.
@@ -40,7 +40,8 @@ pub(crate) enum Full {
 }
 
 impl MemoryLedger {
-    pub(crate) fn new(limit: usize) -> Self {
+    /// Of a host whose guests may hold so many bytes together.
+    pub fn new(limit: usize) -> Self {
         MemoryLedger { limit, state: Mutex::default() }
     }
 
@@ -68,15 +69,15 @@ impl MemoryLedger {
         below(state.used, self.limit) && below(held, self.tenant_limit(tenant_limit))
     }
 
-    fn charge(&self, tenant: &str, tenant_limit: usize, bytes: usize) -> Result<(), Full> {
+    fn charge(&self, tenant: &str, tenant_limit: usize, bytes: usize) -> Result<(), MemoryFull> {
         let mut state = self.state();
         let used = state.used.saturating_add(bytes);
         let held = state.tenants.get(tenant).copied().unwrap_or(0).saturating_add(bytes);
         if held > tenant_limit {
-            return Err(Full::Tenant(tenant_limit));
+            return Err(MemoryFull::Tenant(tenant_limit));
         }
         if used > self.limit {
-            return Err(Full::Host(self.limit));
+            return Err(MemoryFull::Host(self.limit));
         }
         state.used = used;
         match state.tenants.get_mut(tenant) {
@@ -105,28 +106,33 @@ impl MemoryLedger {
 
 /// What one attempt holds of the host's memory; given back when it is dropped, which is when its instance is gone.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct MemoryShare {
     ledger: Arc<MemoryLedger>,
     tenant: String,
     tenant_limit: usize,
     held: usize,
 }
 
-impl Share {
-    /// Holds nothing yet.
-    pub(crate) fn new(ledger: Arc<MemoryLedger>, tenant: String, tenant_limit: Option<usize>) -> Self {
+impl MemoryShare {
+    /// Holds nothing yet. `tenant_limit` as in [`MemoryLedger::tenant_limit`].
+    pub fn new(ledger: Arc<MemoryLedger>, tenant: String, tenant_limit: Option<usize>) -> Self {
         let tenant_limit = ledger.tenant_limit(tenant_limit);
-        Share { ledger, tenant, tenant_limit, held: 0 }
+        MemoryShare { ledger, tenant, tenant_limit, held: 0 }
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<(), Full> {
+    /// Holds so much more.
+    ///
+    /// # Errors
+    ///
+    /// The tenant or the host has no more to give; then nothing has changed.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), MemoryFull> {
         self.ledger.charge(&self.tenant, self.tenant_limit, bytes)?;
         self.held += bytes;
         Ok(())
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.ledger.give_back(&self.tenant, self.held);
     }
@@ -136,21 +142,21 @@ impl Drop for Share {
 /// own limits are for each memory alone.
 pub(crate) struct MemoryMeter {
     attempt: Arc<Attempt>,
-    share: Share,
+    share: MemoryShare,
 }
 
 /// What wasmtime keeps for one table element.
 const TABLE_ELEMENT: usize = size_of::<usize>();
 
 impl MemoryMeter {
-    pub(crate) fn new(attempt: Arc<Attempt>, share: Share) -> Self {
+    pub(crate) fn new(attempt: Arc<Attempt>, share: MemoryShare) -> Self {
         MemoryMeter { attempt, share }
     }
 
     fn grow(&mut self, current: usize, desired: usize) -> bool {
         let growth = desired.saturating_sub(current);
         let grown = if self.share.held.saturating_add(growth) > self.attempt.limits.memory {
-            Err(Full::Attempt)
+            Err(MemoryFull::Attempt)
         } else {
             self.share.grow(growth)
         };
@@ -203,7 +209,7 @@ mod tests {
 
     fn meter(ledger: &Arc<MemoryLedger>, tenant: &str, memory: usize) -> (Arc<Attempt>, MemoryMeter) {
         let attempt = attempt(Limits { memory, ..Limits::default() });
-        let share = Share::new(ledger.clone(), tenant.to_owned(), None);
+        let share = MemoryShare::new(ledger.clone(), tenant.to_owned(), None);
         (attempt.clone(), MemoryMeter::new(attempt, share))
     }
 
@@ -218,7 +224,7 @@ mod tests {
         assert!(meter.table_growing(0, 40, None).expect("no trap"));
         assert_eq!(attempt.growth_refused(), None);
         assert!(!memory(&mut meter, 0, 81));
-        assert_eq!(attempt.growth_refused(), Some(Full::Attempt));
+        assert_eq!(attempt.growth_refused(), Some(MemoryFull::Attempt));
         assert_eq!(attempt.peak_memory(), 920);
     }
 
@@ -247,7 +253,7 @@ mod tests {
         let (two, mut second) = meter(&ledger, "a", 1_000);
         assert!(memory(&mut first, 0, 200));
         assert!(!memory(&mut second, 0, 51));
-        assert_eq!((one.growth_refused(), two.growth_refused()), (None, Some(Full::Tenant(250))));
+        assert_eq!((one.growth_refused(), two.growth_refused()), (None, Some(MemoryFull::Tenant(250))));
         let others: Vec<_> = ["b", "c", "d"].map(|tenant| meter(&ledger, tenant, 1_000)).into();
         for (_, mut meter) in others {
             assert!(memory(&mut meter, 0, 250), "a quarter each");
@@ -256,7 +262,7 @@ mod tests {
         }
         let (full, mut last) = meter(&ledger, "e", 1_000);
         assert!(memory(&mut last, 0, 50) && !memory(&mut last, 50, 60));
-        assert_eq!(full.growth_refused(), Some(Full::Host(1_000)));
+        assert_eq!(full.growth_refused(), Some(MemoryFull::Host(1_000)));
         assert_eq!(ledger.used(), 1_000);
     }
 
@@ -277,7 +283,7 @@ mod tests {
         assert!(memory(&mut a, 0, 190) && ledger.admits("a", None));
         assert!(memory(&mut a, 190, 200) && !ledger.admits("a", None), "a tenant has 250, four fifths of it are 200");
         assert!(ledger.admits("a", Some(1_000)) && ledger.admits("b", None));
-        let share = |tenant: &str| Share::new(ledger.clone(), tenant.to_owned(), Some(1_000));
+        let share = |tenant: &str| MemoryShare::new(ledger.clone(), tenant.to_owned(), Some(1_000));
         let mut b = share("b");
         b.grow(600).expect("there is room");
         assert!(!ledger.admits("c", None), "four fifths of the host are in use");

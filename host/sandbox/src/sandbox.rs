@@ -21,7 +21,7 @@ use crate::imports;
 use crate::invocation::{Invocation, MonotonicClock};
 use crate::limits::Limits;
 use crate::load::{Loader, Refused};
-use crate::memory::{MemoryLedger, Share};
+use crate::memory::{MemoryLedger, MemoryShare};
 use crate::outcome::FailureKind;
 use crate::plugin::{Plugin, read_plugin_file};
 use crate::refusal::PluginError;
@@ -209,7 +209,7 @@ impl Sandbox {
         let (Some(guests), Some(watch)) = (&self.guests, &self.watch) else {
             unreachable!("the runtimes are taken only when the sandbox is dropped");
         };
-        let share = Share::new(self.memory.clone(), run.tenant.clone(), tenant_memory);
+        let share = MemoryShare::new(self.memory.clone(), run.tenant.clone(), tenant_memory);
         let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, share, metered };
         let (ticking, ours) = (self.ticking(metered), attempt.clone());
         let guest = guests.spawn(async move {

@@ -32,6 +32,8 @@ struct Unit<P> {
     loading: bool,
     /// The tenant has room for it.
     admitted: bool,
+    /// The plugin's fuel is counted, because a job has a limit of it.
+    metered: bool,
     /// Plugins are taken in the order in which they were seen.
     order: u64,
     plugin: Option<Arc<P>>,
@@ -115,19 +117,20 @@ impl<P> State<P> {
         let beside = wasm && (seen.wasm == Sight::Absent || unit.manifest_problems.is_some());
         let changed = |tried: &Seen| tried.manifest != seen.manifest || tried.payloads != seen.payloads;
         let manifest = beside || tried.is_none_or(changed);
-        Some(Request { id, seen, wasm, manifest })
+        Some(Request { id, seen, wasm, manifest, metered: unit.metered })
     }
 
     /// Takes in what became of a request.
     pub(super) fn loaded(&mut self, outcome: Outcome<P>) {
         let Some(unit) = self.units.get_mut(&outcome.id) else { return };
         unit.loading = false;
-        let Some(Loaded { seen, plugin, jobs }) = outcome.result else {
+        let Some(Loaded { seen, plugin, jobs, metered }) = outcome.result else {
             unit.settled = false;
             return;
         };
         unit.seen.payloads.clone_from(&seen.payloads);
         unit.tried = Some(seen);
+        unit.metered = metered;
         match plugin {
             Part::Same => {}
             Part::Absent => {
@@ -202,6 +205,7 @@ impl<P> Unit<P> {
             tried: None,
             loading: false,
             admitted: false,
+            metered: false,
             order,
             plugin: None,
             plugin_problems: None,

@@ -41,7 +41,7 @@ impl Bench {
     /// code that begins with "bad" is refused. Tells what was read.
     fn load(&mut self, jobs: impl Fn(&str) -> Result<Vec<(&'static str, bool)>, &'static str>) -> Vec<String> {
         let mut read = Vec::new();
-        while let Some(Request { id, seen, wasm, manifest }) = self.state.next_load() {
+        while let Some(Request { id, seen, wasm, manifest, metered }) = self.state.next_load() {
             read.push(format!("{id}{}{}", if wasm { " wasm" } else { "" }, if manifest { " manifest" } else { "" }));
             let wrong = |reason: &str| Problems::from(Problem::of(Place::Flag("test"), reason));
             let plugin = match (&seen.wasm, wasm) {
@@ -57,7 +57,7 @@ impl Bench {
                 },
                 _ => Part::Same,
             };
-            self.state.loaded(Outcome { id, result: Some(Loaded { seen, plugin, jobs }) });
+            self.state.loaded(Outcome { id, result: Some(Loaded { seen, plugin, jobs, metered }) });
         }
         read
     }
@@ -250,7 +250,7 @@ fn a_payload_file_that_changes_is_a_reason_to_read_the_manifest_again() {
     let Request { id, mut seen, .. } = b.state.next_load().unwrap();
     seen.payloads.insert("p.json".into(), file("1"));
     let jobs = Part::Taken(vec![job(&id, "j", true)]);
-    let loaded = Loaded { seen: seen.clone(), plugin: Part::Taken(Arc::new("1".into())), jobs };
+    let loaded = Loaded { seen: seen.clone(), plugin: Part::Taken(Arc::new("1".into())), jobs, metered: false };
     b.state.loaded(Outcome { id: id.clone(), result: Some(loaded) });
     assert!(b.state.next_load().is_none());
     assert_eq!(b.state.payloads()[&id].iter().collect::<Vec<_>>(), ["p.json"]);
