@@ -3,6 +3,7 @@
 //! This package is the shell: it reads the configuration and the plugin directory, drives the agents of
 //! [`leasehold_lease`], calls the store of [`leasehold_store`], and starts guests in [`leasehold_sandbox`].
 
+pub mod bench;
 pub mod causes;
 pub mod clock;
 pub mod config;

@@ -5,7 +5,9 @@
 //! `scripts/build-plugins` and `cargo build -p leasehold` first.
 
 mod host;
+mod watchdog;
 mod workplace;
 
 pub use host::HostProcess;
+pub use watchdog::{IN_TIME, Watchdog};
 pub use workplace::{Answer, Workplace};

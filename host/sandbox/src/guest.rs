@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{InstancePre, ResourceTable};
-use wasmtime::{CallHook, Engine, PoolConcurrencyLimitError, Store, StoreContextMut, UpdateDeadline};
+use wasmtime::{CallHook, PoolConcurrencyLimitError, Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::attempt::Attempt;
@@ -113,16 +113,15 @@ pub(crate) async fn call(attempt: Arc<Attempt>, call: Call) -> (Called, Option<S
 }
 
 async fn run(attempt: Arc<Attempt>, call: Call) -> Called {
-    let run = wire_run(&call.run);
     let (metered, ours) = (call.metered, attempt.clone());
-    let engine = call.plugin.pre.engine();
-    let mut store = store(engine, attempt, call.run.run_id, call.idempotency_secret, call.share, metered);
+    let (run, plugin) = (wire_run(&call.run), call.plugin.clone());
+    let (mut store, input) = store(attempt, call);
     if metered && let Err(error) = store.set_fuel(full_tank(&ours)) {
         return Called::Failed(Stage::Start, error);
     }
-    let called = match call.plugin.pre.instantiate_async(&mut store).await {
+    let called = match plugin.pre.instantiate_async(&mut store).await {
         Err(error) => Called::Failed(Stage::Start, error),
-        Ok(job) => match job.leasehold_job_handler().call_handle(&mut store, &run, &call.input).await {
+        Ok(job) => match job.leasehold_job_handler().call_handle(&mut store, &run, &input).await {
             Ok(result) => Called::Returned(result),
             Err(error) => Called::Failed(Stage::Running, error),
         },
@@ -170,14 +169,9 @@ pub(crate) fn is_want_of_room(error: &wasmtime::Error) -> bool {
     error.is::<PoolConcurrencyLimitError>()
 }
 
-fn store(
-    engine: &Engine,
-    attempt: Arc<Attempt>,
-    run_id: String,
-    idempotency_secret: [u8; 32],
-    share: MemoryShare,
-    metered: bool,
-) -> Store<Guest> {
+/// What the guest lives in, and what it is to be given.
+pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>) {
+    let Call { plugin, run, input, idempotency_secret, share, metered } = call;
     let limits = attempt.limits;
     let mut table = ResourceTable::new();
     table.set_max_capacity(limits.handles);
@@ -185,14 +179,14 @@ fn store(
         wasi: wasi::context(&attempt),
         table,
         meter: MemoryMeter::new(attempt.clone(), share),
-        run_id,
+        run_id: run.run_id,
         idempotency_secret,
         entered_lost: false,
         calls_allowed: limits.host_calls_within(Duration::ZERO),
         over_budget: false,
         attempt: attempt.clone(),
     };
-    let mut store = Store::new(engine, guest);
+    let mut store = Store::new(plugin.pre.engine(), guest);
     store.limiter(|guest| &mut guest.meter);
     store.set_hostcall_fuel(limits.hostcall_fuel());
     store.set_max_component_handles(limits.handles);
@@ -210,7 +204,7 @@ fn store(
         // its timers and then goes first: the same guest would run for ever while others wait.
         Ok(UpdateDeadline::Yield(1))
     });
-    store
+    (store, input)
 }
 
 /// Runs whenever execution passes between host and guest. That includes what compiled code asks of wasmtime itself, growing a
@@ -241,7 +235,7 @@ fn on_boundary(mut store: StoreContextMut<'_, Guest>, transition: CallHook) -> w
     Ok(())
 }
 
-fn wire_run(run: &RunFacts) -> types::RunInfo {
+pub(crate) fn wire_run(run: &RunFacts) -> types::RunInfo {
     types::RunInfo {
         run_id: run.run_id.clone(),
         tenant: run.tenant.clone(),

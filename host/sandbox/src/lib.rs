@@ -8,6 +8,7 @@
 //! This crate knows plugins and guests. It knows nothing of leases, schedules or stores: who may run is decided elsewhere.
 
 mod attempt;
+pub mod bench;
 mod cache;
 mod capture;
 mod compile;

@@ -11,7 +11,7 @@ use crate::attempt::Attempt;
 const TENANT_PART: usize = 4;
 
 /// From this part on, in percent, nothing new is started: what runs already may still grow.
-const ADMISSION_PERCENT: usize = 80;
+const ADMISSION_PERCENT: u128 = 80;
 
 /// The memory that all guests of a host hold together, and each tenant's part of it. Counted are memories and tables; what
 /// the host needs for an instance beside them is not.
@@ -63,7 +63,7 @@ impl MemoryLedger {
     /// Whether another attempt of this tenant may be started: under four fifths of the host's memory and of the tenant's
     /// are in use. `tenant_limit` as in [`MemoryLedger::tenant_limit`].
     pub fn admits(&self, tenant: &str, tenant_limit: Option<usize>) -> bool {
-        let below = |used: usize, limit: usize| used < limit / 100 * ADMISSION_PERCENT;
+        let below = |used: usize, limit: usize| (used as u128) * 100 < (limit as u128) * ADMISSION_PERCENT;
         let state = self.state();
         let held = state.tenants.get(tenant).copied().unwrap_or(0);
         below(state.used, self.limit) && below(held, self.tenant_limit(tenant_limit))

@@ -166,7 +166,7 @@ pub struct Usage {
     pub log_bytes: usize,
     /// How often the guest called the host.
     pub host_calls: u64,
-    /// Fuel burnt, where the plugin is metered. Of a guest that was dropped in a host call, what it had burnt at its last
-    /// tick.
+    /// Fuel burnt, where the plugin is metered. Of a guest that was interrupted it is the least: code counts what it burns
+    /// when it calls something or its fuel runs out.
     pub fuel: Option<u64>,
 }

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
-use leasehold_sandbox::{FailureKind, GuestEnd, HandlerError, Limits, LogLevel, LogSource, Progress, StopReason};
+use leasehold_sandbox::{FailureKind, GuestEnd, HandlerError, Limits, Progress, StopReason};
 use support::*;
 
 #[tokio::test]
