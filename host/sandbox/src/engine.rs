@@ -23,6 +23,8 @@ const MAX_FRAMES: usize = 20;
 const CORE_INSTANCES: u32 = 64;
 const MEMORIES: u32 = 32;
 const TABLES: u32 = 64;
+/// Memories, and tables, of all guests together.
+const MOST_SLOTS: u32 = 16_384;
 
 /// Makes the engine that nearly all guests share, for at most `instances` of them at a time.
 pub(crate) fn engine(instances: u32) -> wasmtime::Result<(Engine, Allocation)> {
@@ -69,12 +71,14 @@ fn config() -> Config {
 }
 
 fn pool(instances: u32) -> PoolingAllocationConfig {
-    // Address space only. There is as much as all guests can want together: no tenant can take another's room.
+    // Address space only, and as much as all guests can want together, so that no tenant takes another's room. A host that
+    // takes very many guests has somewhat less: a process has 128 TiB, and a memory reserves 4 GiB.
+    let of_all = |each: u32| instances.saturating_mul(each).min(instances.saturating_mul(4).max(MOST_SLOTS));
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
         .total_core_instances(instances.saturating_mul(CORE_INSTANCES))
-        .total_memories(instances.saturating_mul(MEMORIES))
-        .total_tables(instances.saturating_mul(TABLES))
+        .total_memories(of_all(MEMORIES))
+        .total_tables(of_all(TABLES))
         .total_stacks(instances)
         .max_core_instances_per_component(CORE_INSTANCES)
         .max_memories_per_component(MEMORIES)
