@@ -171,6 +171,7 @@ fn a_plugin_whose_instance_cannot_be_made_fails_each_slot_at_once_and_blocks_non
 /// The newest run of the job that has ended.
 fn ended(w: &Workplace, job: &str) -> Value {
     let runs = w.runs(job);
-    let run = runs.iter().find(|run| run["status"] != "running").unwrap_or_else(|| panic!("no run of {job} has ended"));
+    let has_ended = |run: &&Value| run["outcome"] != Value::Null;
+    let run = runs.iter().find(has_ended).unwrap_or_else(|| panic!("no run of {job} has ended"));
     w.show(job, run["run"].as_str().expect("a run has a slot"))
 }

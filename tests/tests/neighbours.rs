@@ -119,10 +119,10 @@ fn a_guest_that_ignores_the_stop_is_interrupted_at_stop_force_and_handed_over() 
     assert!(host.ended().0.success());
     let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
     assert_eq!(
-        (&run["status"], &run["attempts"][0]["end"]),
-        (&Value::from("running"), &Value::from("handed-over")),
-        "{run}"
+        (&run["outcome"], &run["released"], &run["hand_overs"]),
+        (&Value::Null, &Value::from(true), &Value::from(1))
     );
+    assert_eq!(run["attempts"][0]["end"], "handed-over", "{run}");
 }
 
 #[test]
@@ -137,5 +137,6 @@ fn without_force_a_guest_that_ignores_the_stop_is_left_to_its_lease() {
     let (_, stderr) = host.ended();
     assert!(stderr.contains("stop timeout has passed"), "{stderr}");
     let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
-    assert_eq!((&run["status"], &run["attempts"][0]["end"]), (&Value::from("running"), &Value::Null), "{run}");
+    assert_eq!((&run["outcome"], &run["released"]), (&Value::Null, &Value::from(false)), "{run}");
+    assert_eq!(run["attempts"][0]["end"], Value::Null, "{run}");
 }
