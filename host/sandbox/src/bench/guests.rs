@@ -97,9 +97,9 @@ const LOG: &str = r#"(import "leasehold:job/log@0.1.0" (instance $log
       (param "fields" (list (tuple string string)))))))"#;
 
 const STDOUT: &str = r#"(import "wasi:io/error@0.2.0" (instance $errors (export "error" (type (sub resource)))))
-  (alias export $errors "error" (type $error))
+  (alias export $errors "error" (type $io-error))
   (import "wasi:io/streams@0.2.0" (instance $streams
-    (alias outer 1 $error (type $outer)) (export "error" (type $error (eq $outer)))
+    (alias outer 1 $io-error (type $outer)) (export "error" (type $error (eq $outer)))
     (export "output-stream" (type $stream (sub resource)))
     (type $all (variant (case "last-operation-failed" (own $error)) (case "closed")))
     (export "stream-error" (type $stream-error (eq $all)))
@@ -149,8 +149,15 @@ fn plugin(imports: &str, given: &str, core: &str, body: &str) -> Vec<u8> {
       (call $ok (local.get 14) (local.get 15))))
   (core instance $host {given})
   (core instance $main (instantiate $Main (with "memory" (instance $memory)) (with "host" (instance $host))))
-  {TYPES}
-  (type $error (variant (case "retryable" $about) (case "permanent" $about) (case "cancelled")))
+  (import "leasehold:job/types@0.1.0" (instance $types
+    {TYPES}
+    (export "run-info" (type (eq $facts)))
+    (export "error-info" (type $named-about (eq $about)))
+    (type $all (variant (case "retryable" $named-about) (case "permanent" $named-about) (case "cancelled")))
+    (export "handler-error" (type (eq $all)))))
+  (alias export $types "run-info" (type $facts))
+  (alias export $types "error-info" (type $about))
+  (alias export $types "handler-error" (type $error))
   (type $handle (func (param "run" $facts) (param "input" (list u8)) (result (result (list u8) (error $error)))))
   (func $handle (type $handle)
     (canon lift (core func $main "handle") (memory $memory) (realloc $realloc)))
