@@ -85,6 +85,8 @@ pub struct HostSettings {
     pub plugins: PathBuf,
     /// Attempts at a time.
     pub concurrency: u32,
+    /// Bytes that all guests may hold together; none is half of what this machine, or the control group, has.
+    pub memory: Option<u64>,
 }
 
 impl Config {
@@ -208,12 +210,13 @@ fn overlay_flags(root: &mut Table, flags: &Flags, problems: &mut Problems) {
 }
 
 fn read_host(mut section: Section, folders: &Folders<'_>, problems: &mut Problems) -> HostSettings {
-    section.refuse(&["listen", "memory"], NOT_YET);
+    section.refuse(&["listen"], NOT_YET);
     let host = HostSettings {
         name: section.take("name", host_name),
         data_dir: folders.path(&mut section, "data_dir", ".leasehold"),
         plugins: folders.path(&mut section, "plugins", "plugins"),
         concurrency: section.whole("concurrency", 1..=100_000).unwrap_or(256),
+        memory: section.size("memory", settings::MEMORY),
     };
     problems.append(section.finish());
     host

@@ -49,8 +49,17 @@ pub struct HostParts {
     pub events: Arc<dyn Events>,
     /// Guests at a time.
     pub concurrency: usize,
-    /// Guests at a time of one tenant.
-    pub tenant_concurrency: Box<dyn Fn(&TenantName) -> usize + Send + Sync>,
+    /// How much of this host one tenant may take.
+    pub tenant_quota: Box<dyn Fn(&TenantName) -> TenantQuota + Send + Sync>,
+}
+
+/// How much of a host one tenant may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TenantQuota {
+    /// Guests at a time.
+    pub concurrency: usize,
+    /// Bytes of memory that they may hold together; none is a quarter of what all guests may hold.
+    pub memory: Option<usize>,
 }
 
 /// How the host is asked to end.
@@ -123,7 +132,7 @@ impl Driver {
             inbox,
             jobs: HashMap::new(),
             timers: BTreeSet::new(),
-            places: Places::new(parts.concurrency),
+            places: Places::new(parts.concurrency, parts.sandbox.memory().clone()),
             guests: HashMap::new(),
             checks: Vec::new(),
             next_poll: clock::mono(),

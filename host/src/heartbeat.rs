@@ -67,10 +67,23 @@ impl Heart {
         store_clock: Arc<StoreClock>,
         news: mpsc::UnboundedSender<News>,
     ) -> io::Result<Heart> {
+        Heart::start_watched(store, store_clock, news, None)
+    }
+
+    /// Likewise; `sent` is told of every heartbeat when it is sent.
+    ///
+    /// # Errors
+    /// As for [`Heart::start`].
+    pub(crate) fn start_watched(
+        store: Arc<dyn LeaseStore>,
+        store_clock: Arc<StoreClock>,
+        news: mpsc::UnboundedSender<News>,
+        sent: Option<Sent>,
+    ) -> io::Result<Heart> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().enable_io().build()?;
         // Unbounded, but every entry belongs to a running attempt, and those are bounded by the host's places.
         let (orders, inbox) = mpsc::unbounded_channel();
-        let beating = Beating { store, store_clock, news, held: HashMap::new() };
+        let beating = Beating { store, store_clock, news, sent, held: HashMap::new() };
         let thread = std::thread::Builder::new()
             .name("lh-heartbeat".to_owned())
             .spawn(move || runtime.block_on(beating.run(inbox)))?;
@@ -104,6 +117,9 @@ impl Drop for Heart {
     }
 }
 
+/// Told of heartbeats that are sent.
+pub(crate) type Sent = Arc<dyn Fn(&[(JobKey, Heartbeat)]) + Send + Sync>;
+
 /// What one call to the store came to: the tokens it spoke for, when it was sent, and the answers, if any.
 struct Beaten {
     tokens: Vec<Token>,
@@ -127,6 +143,7 @@ struct Beating {
     store: Arc<dyn LeaseStore>,
     store_clock: Arc<StoreClock>,
     news: mpsc::UnboundedSender<News>,
+    sent: Option<Sent>,
     held: HashMap<[u8; 16], Held>,
 }
 
@@ -203,7 +220,7 @@ impl Beating {
         sent: Mono,
         back: mpsc::UnboundedSender<Beaten>,
     ) {
-        let (store, store_clock) = (self.store.clone(), self.store_clock.clone());
+        let (store, store_clock, told) = (self.store.clone(), self.store_clock.clone(), self.sent.clone());
         let tokens: Vec<Token> = beats.iter().map(|(_, beat)| beat.token).collect();
         let again = tokens.clone();
         let tell = move |tokens, answers| {
@@ -211,6 +228,9 @@ impl Beating {
             let _ = back.send(Beaten { tokens, sent, answers });
         };
         tokio::spawn(async move {
+            if let Some(told) = told {
+                told(&beats);
+            }
             let mut call = std::pin::pin!(store.heartbeats(&beats));
             let answered = match tokio::time::timeout(deadline, &mut call).await {
                 Ok(answered) => answered,

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use crate::clock::Dice;
 use crate::driver::{Driver, StopOrder};
 
-pub use crate::driver::HostParts;
+pub use crate::driver::{HostParts, TenantQuota};
 
 /// A running host. Dropping it ends it at once, without a hand-over.
 #[derive(Debug)]

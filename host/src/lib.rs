@@ -3,6 +3,7 @@
 //! This package is the shell: it reads the configuration and the plugin directory, drives the agents of
 //! [`leasehold_lease`], calls the store of [`leasehold_store`], and starts guests in [`leasehold_sandbox`].
 
+pub mod bench;
 pub mod causes;
 pub mod clock;
 pub mod config;
@@ -11,6 +12,7 @@ pub mod event;
 mod heartbeat;
 mod host;
 pub mod manifest;
+pub mod memory;
 pub mod outcome;
 mod places;
 pub mod plugins;
@@ -20,4 +22,4 @@ pub mod status;
 pub mod zones;
 
 pub use driver::guest_limits;
-pub use host::{Host, HostParts, StartError};
+pub use host::{Host, HostParts, StartError, TenantQuota};

@@ -152,9 +152,21 @@ mod tests {
         assert_eq!(code(ended(retryable(), None)), "c");
         assert_eq!(code(ended(permanent(), None)), "c");
         assert_eq!(code(ended(cancelled(), None)), "cancelled");
-        for kind in [FailureKind::Trap, FailureKind::Stack, FailureKind::Exit, FailureKind::Memory, FailureKind::Start]
-        {
-            assert_eq!(code(ended(broke(kind), None)), kind.as_str());
+        let words = [
+            (FailureKind::Trap, "trap"),
+            (FailureKind::Stack, "stack"),
+            (FailureKind::Exit, "exit"),
+            (FailureKind::Memory, "memory"),
+            (FailureKind::Timeout, "timeout"),
+            (FailureKind::Cpu, "cpu"),
+            (FailureKind::Fuel, "fuel"),
+            (FailureKind::Budget, "budget"),
+            (FailureKind::OutputTooLarge, "output-too-large"),
+            (FailureKind::Start, "start"),
+            (FailureKind::Host, "host"),
+        ];
+        for (kind, word) in words {
+            assert_eq!(code(ended(broke(kind), None)), word);
         }
     }
 

@@ -1,8 +1,38 @@
-//! How many guests may run at a time: on this host, and of each tenant. Who finds no place waits in line.
+//! Which guests may be started: so many at a time on this host and of each tenant, and none while nearly all memory for
+//! guests is in use. Who finds no place waits in line.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use leasehold_lease::id::{RunKey, TenantName};
+use leasehold_sandbox::MemoryLedger;
+
+use crate::driver::TenantQuota;
+
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// The host stops.
+    Closed,
+    /// As many guests run here as may.
+    Host,
+    /// As many guests of the tenant run here as may.
+    Tenant,
+    /// Four fifths of the memory for all guests, or for the tenant's, is in use.
+    Memory,
+}
+
+impl Full {
+    /// For people.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Full::Closed => "the host stops",
+            Full::Host => "as many runs as this host takes at a time are running ([host] concurrency)",
+            Full::Tenant => "as many runs of the tenant as may are running on this host (concurrency)",
+            Full::Memory => "most of the memory for guests is in use ([host] memory, tenant_memory)",
+        }
+    }
+}
 
 /// The places of a host.
 #[derive(Debug)]
@@ -10,26 +40,32 @@ pub(crate) struct Places {
     host_limit: usize,
     held: BTreeSet<RunKey>,
     by_tenant: BTreeMap<TenantName, usize>,
-    line: VecDeque<(RunKey, usize)>,
+    line: VecDeque<(RunKey, TenantQuota)>,
+    memory: Arc<MemoryLedger>,
     /// The host stops: nobody gets a place any more.
     closed: bool,
 }
 
 impl Places {
-    /// A host with so many places.
-    pub(crate) fn new(host_limit: usize) -> Places {
-        Places { host_limit, held: BTreeSet::new(), by_tenant: BTreeMap::new(), line: VecDeque::new(), closed: false }
+    /// A host with so many places, and this memory for its guests.
+    pub(crate) fn new(host_limit: usize, memory: Arc<MemoryLedger>) -> Places {
+        let (held, by_tenant) = (BTreeSet::new(), BTreeMap::new());
+        Places { host_limit, held, by_tenant, line: VecDeque::new(), memory, closed: false }
     }
 
-    /// Takes a place for the run, or stands in line. `tenant_limit` is how many places its tenant may hold.
-    pub(crate) fn reserve(&mut self, run: RunKey, tenant_limit: usize) -> bool {
-        let free = self.is_free(&run, tenant_limit);
-        if free {
-            self.take(run);
-        } else {
-            self.line.push_back((run, tenant_limit));
+    /// Takes a place for the run, or stands in line.
+    ///
+    /// # Errors
+    /// What is full. [`Places::free`] tells when the run's turn has come.
+    pub(crate) fn reserve(&mut self, run: RunKey, quota: TenantQuota) -> Result<(), Full> {
+        match self.full(&run.job.tenant, quota) {
+            None => self.take(run),
+            Some(full) => {
+                self.line.push_back((run, quota));
+                return Err(full);
+            }
         }
-        free
+        Ok(())
     }
 
     /// Gives a place back, or leaves the line. Answers who has got a place by that.
@@ -57,8 +93,8 @@ impl Places {
         let mut served = Vec::new();
         let mut at = 0;
         while self.held.len() < self.host_limit && at < self.line.len() {
-            let (run, limit) = &self.line[at];
-            if self.is_free(run, *limit) {
+            let (run, quota) = &self.line[at];
+            if self.full(&run.job.tenant, *quota).is_none() {
                 let (run, _) = self.line.remove(at).expect("it was looked at a moment ago");
                 self.take(run.clone());
                 served.push(run);
@@ -69,10 +105,19 @@ impl Places {
         served
     }
 
-    fn is_free(&self, run: &RunKey, tenant_limit: usize) -> bool {
-        !self.closed
-            && self.held.len() < self.host_limit
-            && self.by_tenant.get(&run.job.tenant).copied().unwrap_or(0) < tenant_limit
+    /// What keeps a run of this tenant from being started now. A guest's memory is given back before its place is, so what
+    /// is full now is looked at again whenever that may have changed.
+    fn full(&self, tenant: &TenantName, quota: TenantQuota) -> Option<Full> {
+        let of_tenant = self.by_tenant.get(tenant).copied().unwrap_or(0);
+        match () {
+            () if self.closed => Some(Full::Closed),
+            () if self.held.len() >= self.host_limit => Some(Full::Host),
+            () if of_tenant >= quota.concurrency => Some(Full::Tenant),
+            () if self.memory.admits(tenant.as_str(), quota.memory) => None,
+            // What holds the memory is no run of this host's: nobody would ever come to serve the line.
+            () if self.held.is_empty() => None,
+            () => Some(Full::Memory),
+        }
     }
 
     fn take(&mut self, run: RunKey) {
@@ -86,49 +131,83 @@ mod tests {
     use super::*;
     use leasehold_lease::id::RunId;
     use leasehold_lease::time::{Millis, Slot};
+    use leasehold_sandbox::MemoryShare;
 
     fn run(job: &str, slot: i64) -> RunKey {
         RunKey { job: job.parse().unwrap(), run: RunId::Slot(Slot(Millis(slot))) }
     }
 
+    fn places(host_limit: usize) -> Places {
+        Places::new(host_limit, Arc::new(MemoryLedger::new(usize::MAX)))
+    }
+
+    fn at_most(concurrency: usize) -> TenantQuota {
+        TenantQuota { concurrency, memory: None }
+    }
+
     #[test]
     fn who_waits_is_served_in_order() {
-        let mut places = Places::new(1);
-        assert!(places.reserve(run("a/x", 1), 9));
-        assert!(!places.reserve(run("a/y", 1), 9));
-        assert!(!places.reserve(run("a/z", 1), 9));
+        let mut places = places(1);
+        assert_eq!(places.reserve(run("a/x", 1), at_most(9)), Ok(()));
+        assert_eq!(places.reserve(run("a/y", 1), at_most(9)), Err(Full::Host));
+        assert_eq!(places.reserve(run("a/z", 1), at_most(9)), Err(Full::Host));
         assert_eq!(places.free(&run("a/x", 1)), [run("a/y", 1)]);
-        assert!(!places.reserve(run("a/x", 2), 9), "one place, one run");
+        assert_eq!(places.reserve(run("a/x", 2), at_most(9)), Err(Full::Host), "one place, one run");
     }
 
     #[test]
     fn a_tenant_at_its_limit_does_not_hold_up_others() {
-        let mut places = Places::new(2);
-        assert!(places.reserve(run("a/x", 1), 1));
-        assert!(!places.reserve(run("a/y", 1), 1));
-        assert!(places.reserve(run("b/x", 1), 1), "tenant b is under its limit");
-        assert!(!places.reserve(run("c/x", 1), 1), "the host is full");
+        let mut places = places(2);
+        assert_eq!(places.reserve(run("a/x", 1), at_most(1)), Ok(()));
+        assert_eq!(places.reserve(run("a/y", 1), at_most(1)), Err(Full::Tenant));
+        assert_eq!(places.reserve(run("b/x", 1), at_most(1)), Ok(()), "tenant b is under its limit");
+        assert_eq!(places.reserve(run("c/x", 1), at_most(1)), Err(Full::Host), "the host is full");
         assert_eq!(places.free(&run("b/x", 1)), [run("c/x", 1)], "a is still at its limit");
         assert_eq!(places.free(&run("a/x", 1)), [run("a/y", 1)]);
     }
 
     #[test]
     fn who_leaves_the_line_gets_no_place() {
-        let mut places = Places::new(1);
-        places.reserve(run("a/x", 1), 9);
-        places.reserve(run("a/y", 1), 9);
+        let mut places = places(1);
+        assert_eq!(places.reserve(run("a/x", 1), at_most(9)), Ok(()));
+        assert_eq!(places.reserve(run("a/y", 1), at_most(9)), Err(Full::Host));
         assert_eq!(places.free(&run("a/y", 1)), []);
         assert_eq!(places.free(&run("a/x", 1)), []);
-        assert!(places.reserve(run("a/z", 1), 9), "nobody holds a place");
+        assert_eq!(places.reserve(run("a/z", 1), at_most(9)), Ok(()), "nobody holds a place");
     }
 
     #[test]
     fn a_host_that_stops_gives_no_place_to_anyone() {
-        let mut places = Places::new(1);
-        places.reserve(run("a/x", 1), 9);
-        places.reserve(run("a/y", 1), 9);
+        let mut places = places(1);
+        assert_eq!(places.reserve(run("a/x", 1), at_most(9)), Ok(()));
+        assert_eq!(places.reserve(run("a/y", 1), at_most(9)), Err(Full::Host));
         places.close();
         assert_eq!(places.free(&run("a/x", 1)), []);
-        assert!(!places.reserve(run("a/z", 1), 9));
+        assert_eq!(places.reserve(run("a/z", 1), at_most(9)), Err(Full::Closed));
+    }
+
+    #[test]
+    fn nothing_starts_while_memory_is_short_and_who_waits_is_served_when_it_is_free_again() {
+        let memory = Arc::new(MemoryLedger::new(1_000));
+        let mut places = Places::new(9, memory.clone());
+        let whole = TenantQuota { concurrency: 9, memory: Some(1_000) };
+        assert_eq!(places.reserve(run("a/x", 1), whole), Ok(()));
+        let mut held = MemoryShare::new(memory.clone(), "a".to_owned(), Some(1_000));
+        held.grow(800).unwrap();
+        assert_eq!(places.reserve(run("b/x", 1), whole), Err(Full::Memory));
+        assert_eq!(places.reserve(run("c/x", 1), whole), Err(Full::Memory));
+        drop(held);
+        assert_eq!(places.free(&run("a/x", 1)), [run("b/x", 1), run("c/x", 1)]);
+    }
+
+    #[test]
+    fn a_tenant_that_fills_its_memory_does_not_hold_up_others() {
+        let memory = Arc::new(MemoryLedger::new(1_000));
+        let mut places = Places::new(9, memory.clone());
+        assert_eq!(places.reserve(run("a/x", 1), at_most(9)), Ok(()));
+        let mut held = MemoryShare::new(memory.clone(), "a".to_owned(), None);
+        held.grow(240).unwrap();
+        assert_eq!(places.reserve(run("a/y", 1), at_most(9)), Err(Full::Memory));
+        assert_eq!(places.reserve(run("b/x", 1), at_most(9)), Ok(()));
     }
 }

@@ -49,6 +49,18 @@ pub trait PluginLoader: Send + Sync + 'static {
     /// # Errors
     /// Why the file is no plugin, as a sentence without the file's name.
     fn load(&self, file: &Path, bytes: Vec<u8>) -> impl Future<Output = Result<Arc<Self::Plugin>, String>> + Send;
+
+    /// Likewise, for a plugin of which a job has a limit of fuel, so that its fuel must be counted.
+    ///
+    /// # Errors
+    /// As for [`PluginLoader::load`].
+    fn load_metered(
+        &self,
+        file: &Path,
+        bytes: Vec<u8>,
+    ) -> impl Future<Output = Result<Arc<Self::Plugin>, String>> + Send {
+        self.load(file, bytes)
+    }
 }
 
 /// The plugin directory being followed.

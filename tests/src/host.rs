@@ -92,6 +92,21 @@ impl HostProcess {
         kill_process(Pid::from_child(&self.child), signal).expect("the host is there");
     }
 
+    /// Forgets the most memory that the process ever had: from now on, what it has now is the most.
+    pub fn reset_peak_memory(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").expect("the host is there");
+    }
+
+    /// The memory that the process has, and the most it had, in bytes.
+    pub fn memory(&self) -> (u64, u64) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the host is there");
+        let kib = |key: &str| {
+            let line = status.lines().find(|line| line.starts_with(key)).expect("the system tells of memory");
+            line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).expect("a number of KiB")
+        };
+        (kib("VmRSS:") * 1024, kib("VmHWM:") * 1024)
+    }
+
     /// Waits for its end. Answers how it ended and what it told people.
     pub fn ended(mut self) -> (ExitStatus, String) {
         let end = clock::mono() + PATIENCE;

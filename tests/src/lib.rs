@@ -5,9 +5,11 @@
 //! `scripts/build-plugins` and `cargo build -p leasehold` first.
 
 mod host;
+mod watchdog;
 mod workplace;
 
 pub use host::HostProcess;
+pub use watchdog::{IN_TIME, Watchdog};
 pub use workplace::{Answer, Workplace};
 
 /// An instant of RFC 3339 in ms since the Unix epoch.

@@ -218,7 +218,7 @@ impl Agent {
             }
             Input::Withdrawn => self.withdrawn(t),
             Input::Place(run) => self.placed(t, &run),
-            Input::NoPlace(run) => self.no_place(t, &run),
+            Input::NoPlace { run, why } => self.no_place(t, &run, why),
             Input::Claimed { run, token, answer, store_now } => self.claimed(t, &run, token, answer, store_now),
             Input::ClaimUnanswered { run, token } => self.claim_unanswered(t, &run, token),
             Input::Seen(run, seen) => {

@@ -1,14 +1,17 @@
 //! What the guest's side and the host's side of one attempt share, and what outlives the guest.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::capture::Capture;
+use crate::cpu::CpuMeter;
 use crate::execution::Progress;
 use crate::invocation::MonotonicClock;
-use crate::limits::Limits;
+use crate::limits::{Breach, Limits};
+use crate::memory::MemoryFull;
 use crate::outcome::Usage;
 use crate::signal::Signal;
 
@@ -17,12 +20,15 @@ pub(crate) struct Attempt {
     pub(crate) limits: Limits,
     pub(crate) log: Capture,
     pub(crate) progress: watch::Sender<Option<Progress>>,
+    pub(crate) cpu: CpuMeter,
     clock: MonotonicClock,
     started: Duration,
     memory: AtomicUsize,
-    growth_refused: AtomicBool,
+    growth_refused: OnceLock<MemoryFull>,
+    /// Code of the guest has run.
+    ran: AtomicBool,
     host_calls: AtomicU64,
-    cpu_nanos: AtomicU64,
+    fuel: OnceLock<AtomicU64>,
 }
 
 impl Attempt {
@@ -37,12 +43,14 @@ impl Attempt {
             limits,
             log,
             progress,
+            cpu: CpuMeter::default(),
             started: clock(),
             clock,
             memory: AtomicUsize::new(0),
-            growth_refused: AtomicBool::new(false),
+            growth_refused: OnceLock::new(),
+            ran: AtomicBool::new(false),
             host_calls: AtomicU64::new(0),
-            cpu_nanos: AtomicU64::new(0),
+            fuel: OnceLock::new(),
         }
     }
 
@@ -60,29 +68,53 @@ impl Attempt {
         self.memory.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn refuse_growth(&self) {
-        self.growth_refused.store(true, Ordering::Relaxed);
+    /// Remembers the first refusal.
+    pub(crate) fn refuse_growth(&self, full: MemoryFull) {
+        self.growth_refused.get_or_init(|| full);
     }
 
-    pub(crate) fn growth_was_refused(&self) -> bool {
-        self.growth_refused.load(Ordering::Relaxed)
+    pub(crate) fn growth_refused(&self) -> Option<MemoryFull> {
+        self.growth_refused.get().copied()
     }
 
-    pub(crate) fn count_host_call(&self) {
-        self.host_calls.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn mark_as_run(&self) {
+        self.ran.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn add_cpu(&self, time: Duration) {
-        self.cpu_nanos.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    pub(crate) fn has_run(&self) -> bool {
+        self.ran.load(Ordering::Relaxed)
+    }
+
+    /// Answers how many there were with this one.
+    pub(crate) fn count_host_call(&self) -> u64 {
+        self.host_calls.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// For the thread that the guest runs on.
+    ///
+    /// # Errors
+    ///
+    /// [`Breach::Cpu`] when its processor time is used up.
+    pub(crate) fn check_cpu(&self) -> Result<(), Breach> {
+        match self.limits.cpu {
+            Some(limit) if self.cpu.used_within_turn() > limit => Err(Breach::Cpu { limit }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a metered guest has burnt so far.
+    pub(crate) fn set_fuel_used(&self, fuel: u64) {
+        self.fuel.get_or_init(AtomicU64::default).store(fuel, Ordering::Relaxed);
     }
 
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             wall: self.elapsed(),
-            cpu: Duration::from_nanos(self.cpu_nanos.load(Ordering::Relaxed)),
+            cpu: self.cpu.used(),
             peak_memory: self.peak_memory(),
             log_bytes: self.log.used(),
             host_calls: self.host_calls.load(Ordering::Relaxed),
+            fuel: self.fuel.get().map(|fuel| fuel.load(Ordering::Relaxed)),
         }
     }
 }

@@ -19,8 +19,14 @@ const WASM_STACK: usize = 512 * 1024;
 /// Host functions run on the same stack below the guest's frames.
 const ASYNC_STACK: usize = 1024 * 1024;
 const MAX_FRAMES: usize = 20;
+/// What one guest may have at most. An honest one has up to 14 core instances, one or two memories and as many tables.
+const CORE_INSTANCES: u32 = 64;
+const MEMORIES: u32 = 32;
+const TABLES: u32 = 64;
+/// Memories, and tables, of all guests together.
+const MOST_SLOTS: u32 = 16_384;
 
-/// Makes the engine for at most `instances` guests at a time.
+/// Makes the engine that nearly all guests share, for at most `instances` of them at a time.
 pub(crate) fn engine(instances: u32) -> wasmtime::Result<(Engine, Allocation)> {
     let mut config = config();
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances)));
@@ -32,6 +38,13 @@ pub(crate) fn engine(instances: u32) -> wasmtime::Result<(Engine, Allocation)> {
             Ok((Engine::new(&config)?, Allocation::OnDemand))
         }
     }
+}
+
+/// Makes the engine whose code counts fuel, which costs every guest of it some speed. Few use it, so it reserves nothing.
+pub(crate) fn metered_engine() -> wasmtime::Result<Engine> {
+    let mut config = config();
+    config.consume_fuel(true).allocation_strategy(InstanceAllocationStrategy::OnDemand);
+    Engine::new(&config)
 }
 
 fn config() -> Config {
@@ -58,19 +71,20 @@ fn config() -> Config {
 }
 
 fn pool(instances: u32) -> PoolingAllocationConfig {
-    // Address space only; an honest component has one or two memories and tables, the rest is for composed ones.
-    let each = instances.saturating_mul(4);
+    // Address space only, and as much as all guests can want together, so that no tenant takes another's room. A host that
+    // takes very many guests has somewhat less: a process has 128 TiB, and a memory reserves 4 GiB.
+    let of_all = |each: u32| instances.saturating_mul(each).min(instances.saturating_mul(4).max(MOST_SLOTS));
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
-        .total_core_instances(instances.saturating_mul(16))
-        .total_memories(each)
-        .total_tables(each)
+        .total_core_instances(instances.saturating_mul(CORE_INSTANCES))
+        .total_memories(of_all(MEMORIES))
+        .total_tables(of_all(TABLES))
         .total_stacks(instances)
-        .max_core_instances_per_component(64)
-        .max_memories_per_component(32)
-        .max_tables_per_component(64)
-        .max_memories_per_module(4)
-        .max_tables_per_module(4)
+        .max_core_instances_per_component(CORE_INSTANCES)
+        .max_memories_per_component(MEMORIES)
+        .max_tables_per_component(TABLES)
+        .max_memories_per_module(MEMORIES)
+        .max_tables_per_module(TABLES)
         .table_elements(100_000);
     pool
 }

@@ -13,7 +13,8 @@ use wasmtime_wasi::I32Exit;
 use crate::attempt::Attempt;
 use crate::guest::{self, Called, LeaseLost, Stage};
 use crate::imports::bindings::leasehold::job::types;
-use crate::limits::Limits;
+use crate::limits::{Breach, Limits};
+use crate::memory::MemoryFull;
 use crate::outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError};
 use crate::signal::{Force, Signal, StopReason};
 use crate::text;
@@ -83,7 +84,7 @@ impl Drop for Execution {
 }
 
 /// Keeps the attempt's deadlines until its guest has ended, and says what came of it. Runs apart from the guests.
-pub(crate) async fn supervise(attempt: Arc<Attempt>, mut guest: JoinHandle<Called>) -> Ended {
+pub(crate) async fn supervise(attempt: Arc<Attempt>, mut guest: JoinHandle<(Called, Option<StopReason>)>) -> Ended {
     let limits = attempt.limits;
     let mut soft = pin!(tokio::time::sleep(limits.soft_deadline()));
     let mut hard = pin!(tokio::time::sleep(limits.timeout));
@@ -102,8 +103,12 @@ pub(crate) async fn supervise(attempt: Arc<Attempt>, mut guest: JoinHandle<Calle
         }
     };
     attempt.log.finish();
-    let end = judge(&attempt, called);
-    Ended { end, stop: attempt.signal.reason(), usage: attempt.usage() }
+    let (called, stop) = match called {
+        // What stopped it is what had been said by then; but a loss overrides all, however late it comes.
+        Ok((called, stop)) => (Ok(called), attempt.signal.reason().filter(|_| attempt.signal.is_lost()).or(stop)),
+        Err(error) => (Err(error), attempt.signal.reason()),
+    };
+    Ended { end: judge(&attempt, called), stop, usage: attempt.usage() }
 }
 
 /// The end of an attempt whose guest was not even tried.
@@ -156,12 +161,19 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => return interruption(attempt),
         Some(Trap::StackOverflow) => return (FailureKind::Stack, message),
+        Some(Trap::OutOfFuel) => {
+            let limit = attempt.limits.fuel.unwrap_or(u64::MAX);
+            return (FailureKind::Fuel, format!("the guest burnt all of its fuel, {limit}"));
+        }
         _ => {}
     }
-    if attempt.growth_was_refused() {
-        let limit = attempt.limits.memory;
-        let message = format!("the guest wanted more than the {limit} bytes of memory it may have: {message}");
-        return (FailureKind::Memory, message);
+    match error.downcast_ref::<Breach>() {
+        Some(Breach::Cpu { .. }) => return (FailureKind::Cpu, message),
+        Some(Breach::Budget { .. }) => return (FailureKind::Budget, message),
+        None => {}
+    }
+    if let Some(full) = attempt.growth_refused() {
+        return out_of_memory(attempt, full, &message);
     }
     if guest::is_want_of_room(error) {
         return (FailureKind::NoResources, message);
@@ -175,6 +187,29 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
         Stage::Start if !error.is::<Trap>() => (FailureKind::Start, format!("{error:#}")),
         _ => (FailureKind::Trap, trap_message(error, message, &attempt.log.stderr_tail())),
     }
+}
+
+/// Once growth was refused, whatever the guest fails by is a want of memory. Before any of its code has run, a full tenant or
+/// host is none of its doing.
+fn out_of_memory(attempt: &Attempt, full: MemoryFull, message: &str) -> (FailureKind, String) {
+    let why = match full {
+        MemoryFull::Attempt => {
+            format!("the guest wanted more than the {} bytes of memory it may have (memory)", attempt.limits.memory)
+        }
+        MemoryFull::Tenant(limit) => format!(
+            "the guest was refused memory, because all attempts of its tenant on this host may hold {limit} bytes together \
+             (tenant_memory)"
+        ),
+        MemoryFull::Host(limit) => format!(
+            "the guest was refused memory, because all guests of this host may hold {limit} bytes together \
+             ([host] memory)"
+        ),
+    };
+    let kind = match full {
+        MemoryFull::Tenant(_) | MemoryFull::Host(_) if !attempt.has_run() => FailureKind::NoResources,
+        _ => FailureKind::Memory,
+    };
+    (kind, format!("{why}: {message}"))
 }
 
 /// A Rust guest that panics says why on standard error and then executes `unreachable`: what it said comes first, because

@@ -1,26 +1,23 @@
 //! One attempt's guest: its store, its call, and what its end means.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{InstancePre, ResourceTable};
-use wasmtime::{CallHook, Engine, PoolConcurrencyLimitError, Store, StoreContextMut, UpdateDeadline};
+use wasmtime::{CallHook, PoolConcurrencyLimitError, Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::attempt::Attempt;
+use crate::cpu::Metered;
 use crate::imports::bindings::leasehold::job::types;
 use crate::imports::wasi;
 use crate::inspect::HANDLER_INTERFACE;
 use crate::invocation::RunFacts;
-use crate::limits::MemoryMeter;
+use crate::limits::Breach;
+use crate::memory::{MemoryMeter, MemoryShare};
 use crate::plugin::Plugin;
-
-/// Live component handles, and entries of the host's own table.
-const MAX_HANDLES: usize = 10_000;
+use crate::signal::StopReason;
 
 /// What host functions can reach: this attempt and nothing else.
 pub(crate) struct Guest {
@@ -32,12 +29,19 @@ pub(crate) struct Guest {
     meter: MemoryMeter,
     /// The host was called after the lease was lost.
     entered_lost: bool,
+    /// Calls that may have been made when this was looked at last.
+    calls_allowed: u64,
+    over_budget: bool,
 }
 
 impl Guest {
     /// Every host function comes through here before it does anything.
     pub(crate) fn entered(&mut self) -> &mut Guest {
-        self.attempt.count_host_call();
+        let calls = self.attempt.count_host_call();
+        if calls > self.calls_allowed {
+            self.calls_allowed = self.attempt.limits.host_calls_within(self.attempt.elapsed());
+            self.over_budget |= calls > self.calls_allowed;
+        }
         self.entered_lost |= self.attempt.signal.is_lost();
         self
     }
@@ -65,6 +69,9 @@ pub(crate) struct Call {
     pub(crate) run: RunFacts,
     pub(crate) input: Vec<u8>,
     pub(crate) idempotency_secret: [u8; 32],
+    pub(crate) share: MemoryShare,
+    /// The plugin's code counts fuel.
+    pub(crate) metered: bool,
 }
 
 /// How far a guest came.
@@ -90,29 +97,50 @@ pub(crate) enum Called {
 #[error("the lease of this run is lost: the host does nothing for this attempt any more")]
 pub(crate) struct LeaseLost;
 
-/// Runs the handler to its end, or until the attempt is forced.
-pub(crate) async fn call(engine: &Engine, attempt: Arc<Attempt>, call: Call) -> Called {
+/// Runs the handler to its end, or until the attempt is forced. Answers also why it had been asked to stop by then: what
+/// comes later is not what stopped it.
+pub(crate) async fn call(attempt: Arc<Attempt>, call: Call) -> (Called, Option<StopReason>) {
     let signal = attempt.signal.clone();
-    let running = Metered { attempt: attempt.clone(), inner: Box::pin(run(engine, attempt, call)) };
-    tokio::select! {
+    let running = Metered::new(attempt.clone(), run(attempt, call));
+    let called = tokio::select! {
         // The guest goes first: where its own code runs it ends by a trap, which knows where it was. Only one that waits for
         // the host is dropped, and dropping is the only thing that ends a blocked host call.
         biased;
         called = running => called,
         () = signal.forced() => Called::Dropped,
-    }
+    };
+    (called, signal.reason())
 }
 
-async fn run(engine: &Engine, attempt: Arc<Attempt>, call: Call) -> Called {
-    let run = wire_run(&call.run);
-    let mut store = store(engine, attempt, call.run.run_id, call.idempotency_secret);
-    let job = match call.plugin.pre.instantiate_async(&mut store).await {
-        Ok(job) => job,
-        Err(error) => return Called::Failed(Stage::Start, error),
+async fn run(attempt: Arc<Attempt>, call: Call) -> Called {
+    let (metered, ours) = (call.metered, attempt.clone());
+    let (run, plugin) = (wire_run(&call.run), call.plugin.clone());
+    let (mut store, input) = store(attempt, call);
+    if metered && let Err(error) = store.set_fuel(full_tank(&ours)) {
+        return Called::Failed(Stage::Start, error);
+    }
+    let called = match plugin.pre.instantiate_async(&mut store).await {
+        Err(error) => Called::Failed(Stage::Start, error),
+        Ok(job) => match job.leasehold_job_handler().call_handle(&mut store, &run, &input).await {
+            Ok(result) => Called::Returned(result),
+            Err(error) => Called::Failed(Stage::Running, error),
+        },
     };
-    match job.leasehold_job_handler().call_handle(&mut store, &run, &call.input).await {
-        Ok(result) => Called::Returned(result),
-        Err(error) => Called::Failed(Stage::Running, error),
+    if metered {
+        note_fuel(&ours, store.get_fuel());
+    }
+    called
+}
+
+/// What a metered guest starts with.
+fn full_tank(attempt: &Attempt) -> u64 {
+    attempt.limits.fuel.unwrap_or(u64::MAX)
+}
+
+/// Keeps what was burnt, for the record; an engine that counts none has none to tell.
+fn note_fuel(attempt: &Attempt, left: wasmtime::Result<u64>) {
+    if let Ok(left) = left {
+        attempt.set_fuel_used(full_tank(attempt).saturating_sub(left));
     }
 }
 
@@ -141,35 +169,42 @@ pub(crate) fn is_want_of_room(error: &wasmtime::Error) -> bool {
     error.is::<PoolConcurrencyLimitError>()
 }
 
-fn store(engine: &Engine, attempt: Arc<Attempt>, run_id: String, idempotency_secret: [u8; 32]) -> Store<Guest> {
+/// What the guest lives in, and what it is to be given.
+pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>) {
+    let Call { plugin, run, input, idempotency_secret, share, metered } = call;
+    let limits = attempt.limits;
     let mut table = ResourceTable::new();
-    table.set_max_capacity(MAX_HANDLES);
+    table.set_max_capacity(limits.handles);
     let guest = Guest {
         wasi: wasi::context(&attempt),
         table,
-        meter: MemoryMeter::new(attempt.clone(), attempt.limits.memory),
-        run_id,
+        meter: MemoryMeter::new(attempt.clone(), share),
+        run_id: run.run_id,
         idempotency_secret,
         entered_lost: false,
-        attempt,
+        calls_allowed: limits.host_calls_within(Duration::ZERO),
+        over_budget: false,
+        attempt: attempt.clone(),
     };
-    let fuel = guest.attempt.limits.hostcall_fuel();
-    let signal = guest.attempt.signal.clone();
-    let mut store = Store::new(engine, guest);
+    let mut store = Store::new(plugin.pre.engine(), guest);
     store.limiter(|guest| &mut guest.meter);
-    store.set_hostcall_fuel(fuel);
-    store.set_max_component_handles(MAX_HANDLES);
+    store.set_hostcall_fuel(limits.hostcall_fuel());
+    store.set_max_component_handles(limits.handles);
     store.call_hook(on_boundary);
     store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(move |_| {
-        if signal.is_forced() {
+    store.epoch_deadline_callback(move |store| {
+        if metered {
+            note_fuel(&attempt, store.get_fuel());
+        }
+        if attempt.signal.is_forced() {
             return Ok(UpdateDeadline::Interrupt);
         }
+        attempt.check_cpu()?;
         // Back to the end of the scheduler's queue. A yield of tokio's own (`yield_now`) is woken by the thread's next look at
         // its timers and then goes first: the same guest would run for ever while others wait.
         Ok(UpdateDeadline::Yield(1))
     });
-    store
+    (store, input)
 }
 
 /// Runs whenever execution passes between host and guest. That includes what compiled code asks of wasmtime itself, growing a
@@ -188,13 +223,19 @@ fn on_boundary(mut store: StoreContextMut<'_, Guest>, transition: CallHook) -> w
             if store.data().entered_lost {
                 return Err(LeaseLost.into());
             }
+            if store.data().over_budget {
+                return Err(Breach::Budget { rate: limits.host_calls }.into());
+            }
+            // A host function may take long without a tick of the guest's code.
+            store.data().attempt.check_cpu()?;
+            store.data().attempt.mark_as_run();
             store.set_hostcall_fuel(limits.hostcall_fuel());
         }
     }
     Ok(())
 }
 
-fn wire_run(run: &RunFacts) -> types::RunInfo {
+pub(crate) fn wire_run(run: &RunFacts) -> types::RunInfo {
     types::RunInfo {
         run_id: run.run_id.clone(),
         tenant: run.tenant.clone(),
@@ -206,26 +247,4 @@ fn wire_run(run: &RunFacts) -> types::RunInfo {
         reason: run.reason.clone(),
         metadata: run.metadata.clone(),
     }
-}
-
-/// Counts the processor time of each turn a guest has.
-struct Metered<F> {
-    attempt: Arc<Attempt>,
-    inner: Pin<Box<F>>,
-}
-
-impl<F: Future> Future for Metered<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let before = thread_cpu_time();
-        let polled = self.inner.as_mut().poll(cx);
-        self.attempt.add_cpu(thread_cpu_time().saturating_sub(before));
-        polled
-    }
-}
-
-fn thread_cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -38,6 +38,9 @@ pub struct Invocation {
     pub input: Vec<u8>,
     /// What the attempt may use.
     pub limits: Limits,
+    /// Bytes that the attempts of this tenant may hold together, on this host; none is a quarter of the host's
+    /// [memory](crate::SandboxSettings::memory).
+    pub tenant_memory: Option<usize>,
     /// Where log lines go.
     pub logs: Arc<dyn LogSink>,
     /// The least severe level that is kept; the guest is told, and lines below it are not counted.

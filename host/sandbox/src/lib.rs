@@ -8,9 +8,11 @@
 //! This crate knows plugins and guests. It knows nothing of leases, schedules or stores: who may run is decided elsewhere.
 
 mod attempt;
+pub mod bench;
 mod cache;
 mod capture;
 mod compile;
+mod cpu;
 mod engine;
 mod execution;
 mod guest;
@@ -20,6 +22,7 @@ mod invocation;
 mod limits;
 mod load;
 mod log;
+mod memory;
 mod outcome;
 mod plugin;
 mod refusal;
@@ -36,6 +39,7 @@ pub use inspect::{FileKind, HANDLER_INTERFACE, Inspection, inspect};
 pub use invocation::{Invocation, MonotonicClock, RunFacts};
 pub use limits::Limits;
 pub use log::{LogLevel, LogLine, LogSink, LogSource};
+pub use memory::{MemoryFull, MemoryLedger, MemoryShare};
 pub use outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError, Usage};
 pub use plugin::{CodeOrigin, Digest, Plugin, read_plugin_file};
 pub use refusal::{PluginError, Refusal};

@@ -1,22 +1,30 @@
-//! What one attempt may use, and the meter for its memory.
+//! What one attempt may use.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use wasmtime::ResourceLimiter;
-
-use crate::attempt::Attempt;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
 /// What one attempt may use. [`Limits::default`] holds the values that are documented for people.
+///
+/// A guest's stack is the same for all, 512 KiB, because it belongs to the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How long the attempt may take, from its start. The guest is asked to stop [a little earlier](Limits::soft_deadline).
     pub timeout: Duration,
+    /// Processor time: the guest's own code and the host functions it calls. None is as much as the timeout lets it have.
+    pub cpu: Option<Duration>,
+    /// Fuel, about one for each instruction executed: the same for the same work on every machine. None is without end.
+    /// Only a plugin that was loaded [metered](crate::Sandbox::load_bytes_metered) can be given a limit.
+    pub fuel: Option<u64>,
     /// Bytes of all memories and tables of the attempt together.
     pub memory: usize,
+    /// Calls of the host a second, averaged from the start: [a minute's worth](Limits::host_calls_within) may come at once.
+    pub host_calls: u32,
+    /// Live handles of components, and entries of the host's own table.
+    pub handles: usize,
+    /// Random bytes in one call.
+    pub random: u64,
     /// Bytes of input.
     pub payload: usize,
     /// Bytes of output.
@@ -39,7 +47,14 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             timeout: Duration::from_secs(5 * 60),
+            cpu: None,
+            fuel: None,
             memory: 128 * MIB,
+            // A call costs the host 0.1 to 1 µs and carries work of the guest's own: who makes two million a second for more
+            // than a minute does nothing but call.
+            host_calls: 2_000_000,
+            handles: 10_000,
+            random: 64 * KIB as u64,
             payload: MIB,
             output: MIB,
             log: MIB,
@@ -52,10 +67,21 @@ impl Default for Limits {
     }
 }
 
+/// How much of its calls a guest may make at once, in seconds' worth.
+const CALLS_AT_ONCE: u64 = 60;
+
 impl Limits {
     /// When the guest is asked to stop: the smaller of a second and a tenth of the timeout before it.
     pub fn soft_deadline(&self) -> Duration {
         self.timeout - (self.timeout / 10).min(Duration::from_secs(1))
+    }
+
+    /// How many calls of the host an attempt may have made this long after its start: a minute's worth and what has
+    /// accrued since.
+    pub fn host_calls_within(&self, elapsed: Duration) -> u64 {
+        let rate = u64::from(self.host_calls);
+        let accrued = u128::from(rate) * elapsed.as_millis() / 1_000;
+        (rate * CALLS_AT_ONCE).saturating_add(u64::try_from(accrued).unwrap_or(u64::MAX))
     }
 
     /// Bytes a guest may hand to the host in one call, its payload's size and a margin.
@@ -69,67 +95,26 @@ impl Limits {
     }
 }
 
-/// Counts all memories and tables of an attempt against one limit: wasmtime's own limits are for each memory alone.
-pub(crate) struct MemoryMeter {
-    attempt: Arc<Attempt>,
-    limit: usize,
-    used: usize,
-}
-
-/// What wasmtime keeps for one table element.
-const TABLE_ELEMENT: usize = size_of::<usize>();
-
-impl MemoryMeter {
-    pub(crate) fn new(attempt: Arc<Attempt>, limit: usize) -> Self {
-        MemoryMeter { attempt, limit, used: 0 }
-    }
-
-    fn grow(&mut self, current: usize, desired: usize) -> bool {
-        let growth = desired.saturating_sub(current);
-        let total = self.used.saturating_add(growth);
-        if total > self.limit {
-            self.attempt.refuse_growth();
-            return false;
-        }
-        self.used = total;
-        self.attempt.set_memory(total);
-        true
-    }
-}
-
-impl ResourceLimiter for MemoryMeter {
-    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        // Growth beyond the memory's own maximum fails anyway and is the guest's affair, not our limit's.
-        if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(true);
-        }
-        Ok(self.grow(current, desired))
-    }
-
-    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        // Nothing is given back: wasmtime also reports failures that it never asked about, and a guest must not be able to
-        // earn memory by failing. What the system could not provide stays charged to the attempt that wanted it.
-        tracing::debug!(%error, "a guest's memory could not grow");
-        Ok(())
-    }
-
-    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
-        if maximum.is_some_and(|maximum| desired > maximum) {
-            return Ok(true);
-        }
-        Ok(self.grow(current.saturating_mul(TABLE_ELEMENT), desired.saturating_mul(TABLE_ELEMENT)))
-    }
-
-    fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
-        tracing::debug!(%error, "a guest's table could not grow");
-        Ok(())
-    }
+/// A limit that the host itself watches was broken: the guest traps with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Breach {
+    /// [`Limits::cpu`].
+    #[error("the guest used more processor time than the {limit:?} it may have")]
+    Cpu {
+        /// How much that is.
+        limit: Duration,
+    },
+    /// [`Limits::host_calls`].
+    #[error("the guest called the host more often than {rate} times a second and a minute's worth at once")]
+    Budget {
+        /// The limit.
+        rate: u32,
+    },
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attempt::tests::attempt;
 
     #[test]
     fn the_soft_deadline_is_a_tenth_but_at_most_a_second_early() {
@@ -139,34 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn memories_and_tables_share_one_limit() {
-        let attempt = attempt(Limits::default());
-        let mut meter = MemoryMeter::new(attempt.clone(), 1_000);
-        assert!(meter.memory_growing(0, 600, None).expect("no trap"));
-        assert!(meter.table_growing(0, 40, None).expect("no trap"));
-        assert!(!attempt.growth_was_refused());
-        assert!(!meter.memory_growing(0, 81, None).expect("no trap"));
-        assert!(attempt.growth_was_refused());
-        assert_eq!(attempt.peak_memory(), 920);
-    }
-
-    #[test]
-    fn failing_earns_no_memory() {
-        let attempt = attempt(Limits::default());
-        let mut meter = MemoryMeter::new(attempt.clone(), 1_000);
-        assert!(meter.memory_growing(0, 600, None).expect("no trap"));
-        meter.memory_grow_failed(wasmtime::format_err!("exceeds the type's limits")).expect("no trap");
-        assert!(!meter.memory_growing(600, 1_001, None).expect("no trap"));
-    }
-
-    #[test]
-    fn growth_beyond_the_memory_s_own_maximum_is_not_our_refusal() {
-        let attempt = attempt(Limits::default());
-        let mut meter = MemoryMeter::new(attempt.clone(), 1_000);
-        assert!(meter.memory_growing(0, 600, None).expect("no trap"));
-        assert!(meter.memory_growing(600, 2_000, Some(700)).expect("no trap"));
-        meter.memory_grow_failed(wasmtime::format_err!("beyond its maximum")).expect("no trap");
-        assert!(!attempt.growth_was_refused());
-        assert!(meter.memory_growing(600, 700, Some(700)).expect("no trap"));
+    fn a_minute_s_worth_of_calls_may_come_at_once_and_more_accrue() {
+        let limits = Limits { host_calls: 10, ..Limits::default() };
+        assert_eq!(limits.host_calls_within(Duration::ZERO), 600);
+        assert_eq!(limits.host_calls_within(Duration::from_millis(1_500)), 615);
+        let most = Limits { host_calls: u32::MAX, ..limits };
+        assert_eq!(most.host_calls_within(Duration::MAX), u64::MAX);
     }
 }

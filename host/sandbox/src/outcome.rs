@@ -83,6 +83,12 @@ pub enum FailureKind {
     Memory,
     /// Was interrupted at its timeout.
     Timeout,
+    /// Used more processor time than it may.
+    Cpu,
+    /// Burnt all its fuel.
+    Fuel,
+    /// Called the host more often than it may.
+    Budget,
     /// Was interrupted by [`Signal::force`](crate::Signal::force).
     Interrupted,
     /// Called the host after its lease was lost.
@@ -106,6 +112,9 @@ impl FailureKind {
             FailureKind::Exit => "exit",
             FailureKind::Memory => "memory",
             FailureKind::Timeout => "timeout",
+            FailureKind::Cpu => "cpu",
+            FailureKind::Fuel => "fuel",
+            FailureKind::Budget => "budget",
             FailureKind::Interrupted => "interrupted",
             FailureKind::Lost => "lost",
             FailureKind::OutputTooLarge => "output-too-large",
@@ -157,4 +166,7 @@ pub struct Usage {
     pub log_bytes: usize,
     /// How often the guest called the host.
     pub host_calls: u64,
+    /// Fuel burnt, where the plugin is metered. Of a guest that was interrupted it is the least: code counts what it burns
+    /// when it calls something or its fuel runs out.
+    pub fuel: Option<u64>,
 }

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use thiserror::Error;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use wasmtime::Engine;
 
 use crate::attempt::Attempt;
 use crate::cache::{CacheError, CodeCache};
@@ -20,10 +21,11 @@ use crate::imports;
 use crate::invocation::{Invocation, MonotonicClock};
 use crate::limits::Limits;
 use crate::load::{Loader, Refused};
+use crate::memory::{MemoryLedger, MemoryShare};
 use crate::outcome::FailureKind;
 use crate::plugin::{Plugin, read_plugin_file};
 use crate::refusal::PluginError;
-use crate::ticker::Ticker;
+use crate::ticker::{Ticker, Ticking};
 
 /// What a sandbox is made with.
 #[derive(Clone)]
@@ -37,18 +39,22 @@ pub struct SandboxSettings {
     /// How many guests may exist at a time; a start beyond it ends as
     /// [`FailureKind::NoResources`](crate::FailureKind::NoResources).
     pub max_guests: u32,
+    /// Bytes that all guests may hold together in memories and tables.
+    pub memory: usize,
     /// Measures how long attempts take.
     pub clock: MonotonicClock,
 }
 
 impl SandboxSettings {
-    /// The defaults: as many guest threads as processors, 256 guests, 4 GiB of compiled code, kept nowhere yet.
+    /// The defaults: as many guest threads as processors, 256 guests, no limit of their memory together, 4 GiB of compiled
+    /// code, kept nowhere yet.
     pub fn new(clock: MonotonicClock) -> Self {
         SandboxSettings {
             cache_dir: None,
             cache_bytes: 4 * 1024 * 1024 * 1024,
             guest_threads: processors(),
             max_guests: 256,
+            memory: usize::MAX,
             clock,
         }
     }
@@ -61,6 +67,7 @@ impl fmt::Debug for SandboxSettings {
             .field("cache_bytes", &self.cache_bytes)
             .field("guest_threads", &self.guest_threads)
             .field("max_guests", &self.max_guests)
+            .field("memory", &self.memory)
             .finish_non_exhaustive()
     }
 }
@@ -79,17 +86,45 @@ pub enum SandboxError {
     Threads(#[source] io::Error),
 }
 
+impl SandboxError {
+    fn engine(error: wasmtime::Error) -> SandboxError {
+        SandboxError::Engine(format!("{error:#}"))
+    }
+}
+
 /// Runs plugins. Make one per process; it may be shared, and dropping it ends all guests.
 pub struct Sandbox {
-    loader: Arc<Loader>,
+    settings: SandboxSettings,
+    plain: Lane,
     allocation: Allocation,
-    ticker: Ticker,
+    /// Made when the first plugin asks for it.
+    metered: Mutex<Option<Arc<Lane>>>,
+    memory: Arc<MemoryLedger>,
     /// Turns at compiling.
     compilers: Arc<Semaphore>,
     /// Places for guests.
     places: Arc<Semaphore>,
     guests: Option<Runtime>,
     watch: Option<Runtime>,
+}
+
+/// An engine with what belongs to it.
+struct Lane {
+    loader: Arc<Loader>,
+    ticker: Ticker,
+}
+
+impl Lane {
+    fn new(engine: Engine, settings: &SandboxSettings) -> Result<Lane, SandboxError> {
+        let cache = match &settings.cache_dir {
+            Some(dir) => Some(CodeCache::open(dir, &engine, settings.cache_bytes)?),
+            None => None,
+        };
+        let linker = imports::linker(&engine).map_err(SandboxError::engine)?;
+        let ticker = Ticker::start(&engine).map_err(SandboxError::Threads)?;
+        let loader = Loader { engine, linker, cache, clock: settings.clock.clone(), refused: Refused::default() };
+        Ok(Lane { loader: Arc::new(loader), ticker })
+    }
 }
 
 impl Sandbox {
@@ -99,21 +134,17 @@ impl Sandbox {
     ///
     /// When the engine, a thread or the cache directory cannot be had; an unsafe cache directory counts as such.
     pub fn new(settings: SandboxSettings) -> Result<Sandbox, SandboxError> {
-        let wasmtime = |error: wasmtime::Error| SandboxError::Engine(format!("{error:#}"));
-        let (engine, allocation) = engine::engine(settings.max_guests).map_err(wasmtime)?;
-        let cache = match &settings.cache_dir {
-            Some(dir) => Some(CodeCache::open(dir, &engine, settings.cache_bytes)?),
-            None => None,
-        };
-        let linker = imports::linker(&engine).map_err(wasmtime)?;
+        let (engine, allocation) = engine::engine(settings.max_guests).map_err(SandboxError::engine)?;
         Ok(Sandbox {
-            ticker: Ticker::start(&engine).map_err(SandboxError::Threads)?,
+            plain: Lane::new(engine, &settings)?,
+            allocation,
+            metered: Mutex::new(None),
+            memory: Arc::new(MemoryLedger::new(settings.memory)),
             compilers: Arc::new(Semaphore::new((processors() / 2).max(1))),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Some(engine::guest_runtime(settings.guest_threads.max(1)).map_err(SandboxError::Threads)?),
             watch: Some(engine::supervising_runtime().map_err(SandboxError::Threads)?),
-            allocation,
-            loader: Arc::new(Loader { engine, linker, cache, clock: settings.clock, refused: Refused::default() }),
+            settings,
         })
     }
 
@@ -123,9 +154,16 @@ impl Sandbox {
     ///
     /// [`PluginError`], with the reason.
     pub async fn load(&self, path: &Path) -> Result<Arc<Plugin>, PluginError> {
-        let path = path.to_owned();
-        let bytes = self.apart("plugin-reader", move || read_plugin_file(&path)).await?;
-        self.load_bytes(bytes?).await
+        self.load_bytes(self.read(path).await?).await
+    }
+
+    /// Reads and loads a plugin's file so that its fuel is counted. See [`Sandbox::load_bytes_metered`].
+    ///
+    /// # Errors
+    ///
+    /// [`PluginError`], with the reason.
+    pub async fn load_metered(&self, path: &Path) -> Result<Arc<Plugin>, PluginError> {
+        self.load_bytes_metered(self.read(path).await?).await
     }
 
     /// Validates, compiles (or finds compiled) and links a plugin.
@@ -137,25 +175,30 @@ impl Sandbox {
     ///
     /// [`PluginError`], with the reason.
     pub async fn load_bytes(&self, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
-        let turn = self.compilers.clone().acquire_owned().await.map_err(|_| PluginError::ShutDown)?;
-        let loader = self.loader.clone();
-        let loaded = self.apart("plugin-loader", move || {
-            let _turn = turn;
-            loader.load(&bytes)
-        });
-        Ok(loaded.await??)
+        self.load_in(&self.plain, bytes).await
+    }
+
+    /// Like [`Sandbox::load_bytes`], with code that counts fuel: it runs somewhat slower, and attempts of it can be given
+    /// [a limit](Limits::fuel).
+    ///
+    /// # Errors
+    ///
+    /// [`PluginError`], with the reason.
+    pub async fn load_bytes_metered(&self, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
+        let lane = self.metered_lane().map_err(|error| PluginError::Host(Arc::new(io::Error::other(error))))?;
+        self.load_in(&lane, bytes).await
     }
 
     /// Starts one attempt: a fresh instance on the guests' threads. Returns at once.
     pub fn start(&self, plugin: &Arc<Plugin>, invocation: Invocation) -> Execution {
-        let Invocation { run, input, limits, logs, log_level, idempotency_secret } = invocation;
+        let Invocation { run, input, limits, tenant_memory, logs, log_level, idempotency_secret } = invocation;
         let (progress, progress_seen) = watch::channel(None);
         let (end, ended) = oneshot::channel();
         let log = Capture::new(logs, log_level, &limits);
-        let attempt = Arc::new(Attempt::new(limits, log, progress, self.loader.clock.clone()));
+        let attempt = Arc::new(Attempt::new(limits, log, progress, self.settings.clock.clone()));
         let execution = Execution::new(ended, attempt.signal.clone(), progress_seen);
-
-        let place = match self.place(input.len(), &limits) {
+        let metered = !Engine::same(plugin.pre.engine(), &self.plain.loader.engine);
+        let place = match self.place(input.len(), &limits, metered) {
             Ok(place) => place,
             Err((kind, message)) => {
                 // The receiver is in this function's hands.
@@ -166,12 +209,13 @@ impl Sandbox {
         let (Some(guests), Some(watch)) = (&self.guests, &self.watch) else {
             unreachable!("the runtimes are taken only when the sandbox is dropped");
         };
-        let call = Call { plugin: plugin.clone(), run, input, idempotency_secret };
-        let (engine, ticking, ours) = (self.loader.engine.clone(), self.ticker.ticking(), attempt.clone());
+        let share = MemoryShare::new(self.memory.clone(), run.tenant.clone(), tenant_memory);
+        let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, share, metered };
+        let (ticking, ours) = (self.ticking(metered), attempt.clone());
         let guest = guests.spawn(async move {
             // Both end with the instance, before the end is told.
             let (_place, _ticking) = (place, ticking);
-            guest::call(&engine, ours, call).await
+            guest::call(ours, call).await
         });
         watch.spawn(async move {
             // Nobody listens any more when the execution was dropped.
@@ -180,12 +224,60 @@ impl Sandbox {
         execution
     }
 
+    /// The memory of all guests: whether another may be started.
+    pub fn memory(&self) -> &Arc<MemoryLedger> {
+        &self.memory
+    }
+
     /// How instances get their memory on this machine.
     pub fn allocation(&self) -> Allocation {
         self.allocation
     }
 
-    fn place(&self, payload: usize, limits: &Limits) -> Result<OwnedSemaphorePermit, (FailureKind, String)> {
+    async fn read(&self, path: &Path) -> Result<Vec<u8>, PluginError> {
+        let path = path.to_owned();
+        self.apart("plugin-reader", move || read_plugin_file(&path)).await?
+    }
+
+    async fn load_in(&self, lane: &Lane, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
+        let turn = self.compilers.clone().acquire_owned().await.map_err(|_| PluginError::ShutDown)?;
+        let loader = lane.loader.clone();
+        let loaded = self.apart("plugin-loader", move || {
+            let _turn = turn;
+            loader.load(&bytes)
+        });
+        Ok(loaded.await??)
+    }
+
+    /// The engine that counts fuel, made when it is first asked for.
+    fn metered_lane(&self) -> Result<Arc<Lane>, SandboxError> {
+        let mut metered = self.metered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lane) = &*metered {
+            return Ok(lane.clone());
+        }
+        let engine = engine::metered_engine().map_err(SandboxError::engine)?;
+        let lane = Arc::new(Lane::new(engine, &self.settings)?);
+        Ok(metered.insert(lane).clone())
+    }
+
+    fn ticking(&self, metered: bool) -> Ticking {
+        let lane = self.metered.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*lane {
+            Some(lane) if metered => lane.ticker.ticking(),
+            _ => self.plain.ticker.ticking(),
+        }
+    }
+
+    fn place(
+        &self,
+        payload: usize,
+        limits: &Limits,
+        metered: bool,
+    ) -> Result<OwnedSemaphorePermit, (FailureKind, String)> {
+        if limits.fuel.is_some() && !metered {
+            let message = "it has a limit of fuel, but its plugin was loaded without counting fuel";
+            return Err((FailureKind::Start, message.to_owned()));
+        }
         if payload > limits.payload {
             let message = format!("the payload has {payload} bytes, more than the {} allowed", limits.payload);
             return Err((FailureKind::Start, message));

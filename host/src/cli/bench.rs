@@ -12,6 +12,8 @@ use super::output::{Colour, Output, Table};
 use super::text::plain;
 use super::{Exit, Global};
 
+mod sandbox;
+
 /// The arguments of `leasehold bench`.
 #[derive(Debug, Args)]
 pub(super) struct Bench {
@@ -24,6 +26,8 @@ pub(super) struct Bench {
 enum What {
     /// Claims, finishes and heartbeats a second: memory, SQLite, and servers where a URL names them
     Store(Store),
+    /// What the sandbox costs, how fast it stops a guest, how punctual heartbeats stay beside guests that spin
+    Sandbox(sandbox::Sandbox),
 }
 
 /// The arguments of `leasehold bench store`.
@@ -54,8 +58,10 @@ impl Bench {
     /// # Errors
     /// See [`CliError`].
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
-        let What::Store(store) = &self.what;
-        store.run(global, out).await
+        match &self.what {
+            What::Store(store) => store.run(global, out).await,
+            What::Sandbox(sandbox) => sandbox.run(global, out).await,
+        }
     }
 }
 
@@ -148,7 +154,9 @@ mod tests {
 
     #[test]
     fn a_benchmark_without_rounds_or_time_is_refused() {
-        for line in ["leasehold bench", "leasehold bench store --rounds 0", "leasehold bench store --seconds 0"] {
+        let sandbox = ["leasehold bench sandbox --rounds 0", "leasehold bench sandbox --beats 0"];
+        let store = ["leasehold bench store --rounds 0", "leasehold bench store --seconds 0"];
+        for line in ["leasehold bench"].into_iter().chain(store).chain(sandbox) {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }
     }

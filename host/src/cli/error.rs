@@ -122,6 +122,12 @@ pub(super) enum CliError {
     /// Nothing could be measured.
     #[error("nothing could be measured")]
     Bench(#[from] BenchError),
+    /// A benchmark of the sandbox.
+    #[error("the sandbox cannot be measured")]
+    BenchSandbox(#[from] leasehold_sandbox::bench::BenchError),
+    /// A benchmark of heartbeats.
+    #[error("heartbeats cannot be measured")]
+    BenchHeartbeats(#[from] leasehold::bench::GapsError),
     /// The sandbox.
     #[error("plugins cannot be run here")]
     Sandbox(#[from] SandboxError),

@@ -40,9 +40,24 @@ pub(super) struct Exec {
     /// How long it may take [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = value::some_duration)]
     timeout: Option<Duration>,
+    /// How much processor time it may use [default: as much as it gets]
+    #[arg(long, value_name = "DURATION", value_parser = value::some_duration)]
+    cpu: Option<Duration>,
+    /// How much fuel it may burn, about one for each instruction [default: without end, and not counted]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    fuel: Option<u64>,
     /// How much memory it may use [default: 128MiB]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,
+    /// How often a second it may call the host; a minute's worth may come at once [default: 2000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    host_calls: Option<u32>,
+    /// How many handles it may hold [default: 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..))]
+    handles_max: Option<u32>,
+    /// How many random bytes it may ask for at once [default: 64KiB]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    random_max: Option<u64>,
     /// How large its payload may be [default: 1MiB]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     payload_max: Option<u64>,
@@ -71,13 +86,18 @@ impl Exec {
         let input = self.input(limits.payload_max)?;
         let sandbox = Sandbox::new(SandboxSettings::new(Arc::new(|| clock::mono().0)))?;
         let failed = |source| CliError::Plugin { file: self.file.clone(), source };
-        let plugin = sandbox.load(&self.file).await.map_err(failed)?;
+        let plugin = match limits.fuel {
+            Some(_) => sandbox.load_metered(&self.file).await,
+            None => sandbox.load(&self.file).await,
+        }
+        .map_err(failed)?;
         let signals = EndSignals::listen()?;
         let (sink, lines) = mpsc::unbounded_channel();
         let invocation = Invocation {
             run: self.facts()?,
             input,
             limits: guest_limits(&limits),
+            tenant_memory: None,
             logs: Arc::new(Sink(sink)),
             log_level: self.log_level,
             idempotency_secret: random()?,
@@ -91,7 +111,12 @@ impl Exec {
         let default = JobLimits::default();
         JobLimits {
             timeout: self.timeout.unwrap_or(default.timeout),
+            cpu: self.cpu.or(default.cpu),
+            fuel: self.fuel.or(default.fuel),
             memory: self.memory.unwrap_or(default.memory),
+            host_calls: self.host_calls.unwrap_or(default.host_calls),
+            handles_max: self.handles_max.unwrap_or(default.handles_max),
+            random_max: self.random_max.unwrap_or(default.random_max),
             payload_max: self.payload_max.unwrap_or(default.payload_max),
             output_max: self.output_max.unwrap_or(default.output_max),
             log_max: self.log_max.unwrap_or(default.log_max),
@@ -130,7 +155,7 @@ impl Exec {
     }
 
     fn tell(&self, ended: Ended, said: Vec<SaidRecord>, out: &mut Output) -> Result<Exit, CliError> {
-        let usage = outcome::usage(&ended);
+        let usage = UsageRecord { usage: outcome::usage(&ended), fuel: ended.usage.fuel };
         let end = End::of(ended);
         if out.is_json() {
             out.object(&Record::new(&end, usage, said))?;
@@ -269,12 +294,21 @@ struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_hex: Option<String>,
     error: Option<FailureRecord>,
-    usage: Usage,
+    usage: UsageRecord,
     logs: Vec<SaidRecord>,
 }
 
+#[derive(Debug, Serialize)]
+struct UsageRecord {
+    #[serde(flatten)]
+    usage: Usage,
+    /// Where it was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fuel: Option<u64>,
+}
+
 impl Record {
-    fn new(end: &End, usage: Usage, logs: Vec<SaidRecord>) -> Record {
+    fn new(end: &End, usage: UsageRecord, logs: Vec<SaidRecord>) -> Record {
         let (status, output, error) = match end {
             End::Success(output) => ("success", Some(OutputRecord::new(output, false)), None),
             End::Failed(failure) => ("failed", None, Some(FailureRecord::new(failure))),
@@ -337,7 +371,8 @@ mod tests {
 
     #[test]
     fn the_whole_run_as_json_has_stable_names() {
-        let record = Record::new(&End::Success(b"[1]".to_vec()), Usage::default(), Vec::new());
+        let usage = UsageRecord { usage: Usage::default(), fuel: None };
+        let record = Record::new(&End::Success(b"[1]".to_vec()), usage, Vec::new());
         assert_eq!(
             serde_json::to_string(&record).unwrap(),
             r#"{"status":"success","output":[1],"error":null,"usage":{"wall_ms":0,"cpu_ms":0,"peak_memory":0,"host_calls":0,"log_bytes":0},"logs":[]}"#

@@ -15,6 +15,10 @@ impl PluginLoader for Compiler {
     async fn load(&self, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
         self.0.load_bytes(bytes).await.map_err(|error| chain(&error))
     }
+
+    async fn load_metered(&self, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
+        self.0.load_bytes_metered(bytes).await.map_err(|error| chain(&error))
+    }
 }
 
 /// Tells what a file is without compiling it: enough to list the jobs it serves.

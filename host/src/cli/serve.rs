@@ -9,7 +9,7 @@ use leasehold::event::Printer;
 use leasehold::plugins::{Catalog, JobSpec, Plugins};
 use leasehold::running::Running;
 use leasehold::status::{self, About, StatusFile};
-use leasehold::{Host, HostParts, clock, zones};
+use leasehold::{Host, HostParts, TenantQuota, clock, memory, zones};
 use leasehold_lease::id::JobKey;
 use leasehold_lease::schedule::Zones;
 use leasehold_lease::time::{Millis, Slot};
@@ -71,6 +71,7 @@ impl Serving {
         let sandbox = Arc::new(Sandbox::new(SandboxSettings {
             cache_dir: Some(config.host.data_dir.join("compiled")),
             max_guests: config.host.concurrency,
+            memory: bytes(config.host.memory.unwrap_or_else(memory::for_guests)),
             ..SandboxSettings::new(Arc::new(|| clock::mono().0))
         })?);
         let store = store::open(&config.store).await?;
@@ -88,7 +89,10 @@ impl Serving {
             running,
             events: Arc::new(Printer::new(json)),
             concurrency: config.host.concurrency as usize,
-            tenant_concurrency: Box::new(move |tenant| tenants.tenant(tenant).quota.concurrency as usize),
+            tenant_quota: Box::new(move |tenant| {
+                let quota = &tenants.tenant(tenant).quota;
+                TenantQuota { concurrency: quota.concurrency as usize, memory: quota.memory.map(bytes) }
+            }),
         };
         Ok(Serving { host: Host::start(parts).await?, plugins, tellers })
     }
@@ -158,6 +162,10 @@ fn tell_start(config: &Config, name: &str, zones: &Zones) {
     };
     tracing::info!("store {}{namespace}, plugins {}", config.store, config.host.plugins.display());
     tracing::info!("time zone data {} ({})", zones.version(), zones.source());
+}
+
+fn bytes(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The machine's name and some random digits: two processes of one machine, or a restarted one, are told apart.

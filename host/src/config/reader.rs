@@ -122,6 +122,12 @@ impl Section {
 
     /// A whole number within `range`.
     pub(crate) fn whole(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+        let range = u64::from(*range.start())..=u64::from(*range.end());
+        self.take(key, |node| u32::try_from(whole(node, &range)?).map_err(|_| Wrong::new("it is too large")))
+    }
+
+    /// A whole number within `range`, where it may be a very large one.
+    pub(crate) fn large(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         self.take(key, |node| whole(node, &range))
     }
 
@@ -222,7 +228,7 @@ fn size(node: &Node, range: &RangeInclusive<u64>) -> Result<u64, Wrong> {
     within(found.as_u64(), range, |bytes| shown_size(*bytes))
 }
 
-fn whole(node: &Node, range: &RangeInclusive<u32>) -> Result<u32, Wrong> {
+fn whole(node: &Node, range: &RangeInclusive<u64>) -> Result<u64, Wrong> {
     let found = match (&node.value, &node.place) {
         (Value::Integer(n), _) => i128::from(*n),
         (Value::HugeInteger(digits), _) => return Err(huge(digits)),
@@ -237,7 +243,7 @@ fn whole(node: &Node, range: &RangeInclusive<u32>) -> Result<u32, Wrong> {
     };
     let (least, most) = (i128::from(*range.start()), i128::from(*range.end()));
     let found = within(found, &(least..=most), i128::to_string)?;
-    u32::try_from(found).map_err(|_| Wrong::new("it is too large"))
+    u64::try_from(found).map_err(|_| Wrong::new("it is too large"))
 }
 
 /// A whole number that fits no type of the machine.

@@ -20,8 +20,18 @@ const GIB: u64 = 1 << 30;
 pub struct JobLimits {
     /// How long an attempt may take.
     pub timeout: Duration,
+    /// Processor time of an attempt; none is as much as it gets within its timeout.
+    pub cpu: Option<Duration>,
+    /// Fuel of an attempt, about one for each instruction; none is without end, and not counted.
+    pub fuel: Option<u64>,
     /// Bytes of all memories and tables of an attempt together.
     pub memory: u64,
+    /// Calls of the host a second; a minute's worth may come at once.
+    pub host_calls: u32,
+    /// Live handles of an attempt.
+    pub handles_max: u32,
+    /// Random bytes in one call.
+    pub random_max: u64,
     /// Bytes of a payload.
     pub payload_max: u64,
     /// Bytes of an output.
@@ -36,7 +46,12 @@ impl Default for JobLimits {
     fn default() -> JobLimits {
         JobLimits {
             timeout: Duration::from_secs(300),
+            cpu: None,
+            fuel: None,
             memory: 128 * MIB,
+            host_calls: 2_000_000,
+            handles_max: 10_000,
+            random_max: 64 * KIB,
             payload_max: MIB,
             output_max: MIB,
             log_max: MIB,
@@ -61,6 +76,8 @@ pub struct TenantSettings {
 pub struct Quota {
     /// Attempts of the tenant at a time on this host.
     pub concurrency: u32,
+    /// Bytes that all attempts of the tenant on a host may hold together; none is a quarter of the host's.
+    pub memory: Option<u64>,
     /// The least time between two slots of a job.
     pub min_interval: Duration,
     /// Jobs of the tenant.
@@ -71,7 +88,8 @@ pub struct Quota {
 
 impl Default for Quota {
     fn default() -> Quota {
-        Quota { concurrency: 32, min_interval: Duration::from_secs(10), jobs_max: 100, plugins_max: 50 }
+        let min_interval = Duration::from_secs(10);
+        Quota { concurrency: 32, memory: None, min_interval, jobs_max: 100, plugins_max: 50 }
     }
 }
 
@@ -92,12 +110,18 @@ pub(super) struct Layer {
     on_uncertain: Option<OnUncertain>,
     lost_grace: Option<Duration>,
     timeout: Option<Duration>,
+    cpu: Option<Duration>,
+    fuel: Option<u64>,
     memory: Option<u64>,
+    host_calls: Option<u32>,
+    handles_max: Option<u32>,
+    random_max: Option<u64>,
     payload_max: Option<u64>,
     output_max: Option<u64>,
     log_max: Option<u64>,
     log_line_max: Option<u64>,
     concurrency: Option<u32>,
+    tenant_memory: Option<u64>,
     min_interval: Option<Duration>,
     jobs_max: Option<u32>,
     plugins_max: Option<u32>,
@@ -122,12 +146,18 @@ impl Layer {
             on_uncertain: section.choice("on_uncertain", &[("hold", OnUncertain::Hold), ("stop", OnUncertain::Stop)]),
             lost_grace: section.duration("lost_grace", Duration::ZERO..=DAY),
             timeout: section.duration("timeout", TIMEOUT),
+            cpu: section.duration("cpu", TIMEOUT),
+            fuel: section.large("fuel", FUEL),
             memory: section.size("memory", MEMORY),
+            host_calls: section.whole("host_calls", HOST_CALLS),
+            handles_max: section.whole("handles_max", HANDLES_MAX),
+            random_max: section.size("random_max", 0..=64 * MIB),
             payload_max: section.size("payload_max", 0..=64 * MIB),
             output_max: section.size("output_max", 0..=64 * MIB),
             log_max: section.size("log_max", 0..=GIB),
             log_line_max: section.size("log_line_max", 80..=MIB),
             concurrency: section.whole("concurrency", 1..=100_000),
+            tenant_memory: section.size("tenant_memory", MEMORY),
             min_interval: section.duration("min_interval", SECOND..=DAY),
             jobs_max: section.whole("jobs_max", 0..=100_000),
             plugins_max: section.whole("plugins_max", 0..=10_000),
@@ -160,12 +190,18 @@ impl Layer {
             on_uncertain: self.on_uncertain.or(below.on_uncertain),
             lost_grace: self.lost_grace.or(below.lost_grace),
             timeout: self.timeout.or(below.timeout),
+            cpu: self.cpu.or(below.cpu),
+            fuel: self.fuel.or(below.fuel),
             memory: self.memory.or(below.memory),
+            host_calls: self.host_calls.or(below.host_calls),
+            handles_max: self.handles_max.or(below.handles_max),
+            random_max: self.random_max.or(below.random_max),
             payload_max: self.payload_max.or(below.payload_max),
             output_max: self.output_max.or(below.output_max),
             log_max: self.log_max.or(below.log_max),
             log_line_max: self.log_line_max.or(below.log_line_max),
             concurrency: self.concurrency.or(below.concurrency),
+            tenant_memory: self.tenant_memory.or(below.tenant_memory),
             min_interval: self.min_interval.or(below.min_interval),
             jobs_max: self.jobs_max.or(below.jobs_max),
             plugins_max: self.plugins_max.or(below.plugins_max),
@@ -199,7 +235,12 @@ impl Layer {
             policy,
             limits: JobLimits {
                 timeout: self.timeout.unwrap_or(limits.timeout),
+                cpu: self.cpu.or(limits.cpu),
+                fuel: self.fuel.or(limits.fuel),
                 memory: self.memory.unwrap_or(limits.memory),
+                host_calls: self.host_calls.unwrap_or(limits.host_calls),
+                handles_max: self.handles_max.unwrap_or(limits.handles_max),
+                random_max: self.random_max.unwrap_or(limits.random_max),
                 payload_max: self.payload_max.unwrap_or(limits.payload_max),
                 output_max: self.output_max.unwrap_or(limits.output_max),
                 log_max: self.log_max.unwrap_or(limits.log_max),
@@ -207,6 +248,7 @@ impl Layer {
             },
             quota: Quota {
                 concurrency: self.concurrency.unwrap_or(quota.concurrency),
+                memory: self.tenant_memory.or(quota.memory),
                 min_interval: self.min_interval.unwrap_or(quota.min_interval),
                 jobs_max: self.jobs_max.unwrap_or(quota.jobs_max),
                 plugins_max: self.plugins_max.unwrap_or(quota.plugins_max),
@@ -224,7 +266,12 @@ const MAX_LATE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::
 const HISTORY_SIZE: RangeInclusive<u32> = 1..=100_000;
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(31 * 86_400);
 /// A memory's page is the least that a guest can use.
-const MEMORY: RangeInclusive<u64> = 64 * KIB..=64 * GIB;
+pub(super) const MEMORY: RangeInclusive<u64> = 64 * KIB..=64 * 1024 * GIB;
+/// What TOML can say.
+const FUEL: RangeInclusive<u64> = 1..=i64::MAX as u64;
+const HOST_CALLS: RangeInclusive<u32> = 1..=1_000_000_000;
+/// Standard streams and a timer take some.
+const HANDLES_MAX: RangeInclusive<u32> = 16..=1_000_000;
 
 /// What a manifest may set at most where the operator has not set more: it is as untrusted as the code beside it, and
 /// these keys cost the store's room and the cluster's time.
@@ -243,6 +290,7 @@ const OPERATORS: &[&str] = &[
     "lost_grace",
     "pending_max",
     "concurrency",
+    "tenant_memory",
     "min_interval",
     "jobs_max",
     "plugins_max",
@@ -263,35 +311,64 @@ pub(crate) fn read_job(section: &mut Section, tenant: &TenantSettings) -> (Polic
     policy.max_late = section.duration("max_late", *MAX_LATE.start()..=most).unwrap_or(policy.max_late);
     policy.overlap = section.choice("overlap", OVERLAP).unwrap_or(policy.overlap);
 
-    let bounds = &tenant.limits;
-    let mut lower = |key, bound: u64| {
-        let found = section.size(key, 0..=u64::MAX)?;
-        if found > bound {
-            let reason = format!("it is above the tenant's limit of {}", shown_size(bound));
-            section
-                .problem(key, Wrong::new(reason).hint("a job may only lower it; the operator can raise the tenant's"));
-        }
-        Some(found)
-    };
-    let limits = JobLimits {
-        memory: lower("memory", bounds.memory).unwrap_or(bounds.memory),
-        payload_max: lower("payload_max", bounds.payload_max).unwrap_or(bounds.payload_max),
-        output_max: lower("output_max", bounds.output_max).unwrap_or(bounds.output_max),
-        log_max: lower("log_max", bounds.log_max).unwrap_or(bounds.log_max),
-        log_line_max: lower("log_line_max", bounds.log_line_max).unwrap_or(bounds.log_line_max),
-        timeout: job_timeout(section, bounds.timeout),
-    };
-    (policy, limits)
+    (policy, read_job_limits(section, &tenant.limits))
 }
 
-fn job_timeout(section: &mut Section, bound: Duration) -> Duration {
-    let found = section.duration("timeout", TIMEOUT).unwrap_or(bound);
-    if found > bound {
-        let reason = format!("it is above the tenant's limit of {}", humantime::format_duration(bound));
-        let hint = "a job may only lower it; the operator can raise the tenant's";
-        section.problem("timeout", Wrong::new(reason).hint(hint));
+/// What a job lowers of its tenant's limits.
+fn read_job_limits(section: &mut Section, bounds: &JobLimits) -> JobLimits {
+    let mut size = |key, bound: u64| {
+        let found = section.size(key, 0..=u64::MAX);
+        lowered(section, key, found, Some(bound), |bytes| shown_size(*bytes)).unwrap_or(bound)
+    };
+    let memory = size("memory", bounds.memory);
+    let random_max = size("random_max", bounds.random_max);
+    let payload_max = size("payload_max", bounds.payload_max);
+    let output_max = size("output_max", bounds.output_max);
+    let log_max = size("log_max", bounds.log_max);
+    let log_line_max = size("log_line_max", bounds.log_line_max);
+    let mut whole = |key, range, bound: u32| {
+        let found = section.whole(key, range);
+        lowered(section, key, found, Some(bound), u32::to_string).unwrap_or(bound)
+    };
+    let host_calls = whole("host_calls", HOST_CALLS, bounds.host_calls);
+    let handles_max = whole("handles_max", HANDLES_MAX, bounds.handles_max);
+    let mut time = |key, bound| {
+        let found = section.duration(key, TIMEOUT);
+        lowered(section, key, found, bound, |time| humantime::format_duration(*time).to_string())
+    };
+    let timeout = time("timeout", Some(bounds.timeout)).unwrap_or(bounds.timeout);
+    let cpu = time("cpu", bounds.cpu);
+    let fuel = section.large("fuel", FUEL);
+    let fuel = lowered(section, "fuel", fuel, bounds.fuel, u64::to_string);
+    JobLimits {
+        timeout,
+        cpu,
+        fuel,
+        memory,
+        host_calls,
+        handles_max,
+        random_max,
+        payload_max,
+        output_max,
+        log_max,
+        log_line_max,
     }
-    found
+}
+
+/// What a job has written, or else its tenant's bound, above which it is refused; without a bound anything is lower.
+fn lowered<T: PartialOrd>(
+    section: &mut Section,
+    key: &'static str,
+    found: Option<T>,
+    bound: Option<T>,
+    show: impl Fn(&T) -> String,
+) -> Option<T> {
+    let Some(found) = found else { return bound };
+    if let Some(bound) = bound.filter(|bound| found > *bound) {
+        let reason = format!("it is above the tenant's limit of {}", show(&bound));
+        section.problem(key, Wrong::new(reason).hint("a job may only lower it; the operator can raise the tenant's"));
+    }
+    Some(found)
 }
 
 fn stop_force(node: &Node) -> Result<StopForce, Wrong> {

@@ -172,3 +172,17 @@ fn stop_force_may_be_never() {
     let wrong = Folder::new("[defaults]\nstop_force = \"soon\"\n").wrong(&[]);
     assert!(wrong[0].contains("or \"never\""), "{wrong:#?}");
 }
+
+#[test]
+fn limits_of_memory_time_fuel_and_calls_are_read_and_a_tenant_s_stand_above_the_defaults() {
+    let text = "[host]\nmemory = \"8GiB\"\n[defaults]\ncpu = \"10s\"\nhost_calls = 1000\ntenant_memory = \"1GiB\"\n\
+                [tenants.acme]\nfuel = 9000000000\ntenant_memory = \"2GiB\"\nhandles_max = 100\nrandom_max = \"1KiB\"\n";
+    let config = Folder::new(text).load(&[]).unwrap();
+    assert_eq!(config.host.memory, Some(8 << 30));
+    let TenantSettings { limits, quota, .. } = config.defaults();
+    assert_eq!((limits.cpu, limits.fuel, limits.host_calls), (Some(s(10)), None, 1_000));
+    assert_eq!((limits.handles_max, limits.random_max, quota.memory), (10_000, 64 << 10, Some(1 << 30)));
+    let TenantSettings { limits, quota, .. } = config.tenant(&tenant("acme"));
+    assert_eq!((limits.cpu, limits.fuel, limits.host_calls), (Some(s(10)), Some(9_000_000_000), 1_000));
+    assert_eq!((limits.handles_max, limits.random_max, quota.memory), (100, 1 << 10, Some(2 << 30)));
+}

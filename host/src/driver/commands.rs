@@ -23,9 +23,13 @@ impl Driver {
     pub(super) fn carry_out(&mut self, job: &JobKey, command: Command, queue: &mut VecDeque<(JobKey, Input)>) {
         match command {
             Command::Reserve(run) => {
-                let limit = (self.parts.tenant_concurrency)(&job.tenant);
-                let reserved = self.places.reserve(RunKey { job: job.clone(), run: run.clone() }, limit);
-                queue.push_back((job.clone(), if reserved { Input::Place(run) } else { Input::NoPlace(run) }));
+                let quota = (self.parts.tenant_quota)(&job.tenant);
+                let reserved = self.places.reserve(RunKey { job: job.clone(), run: run.clone() }, quota);
+                let answer = match reserved {
+                    Ok(()) => Input::Place(run),
+                    Err(full) => Input::NoPlace { run, why: full.as_str() },
+                };
+                queue.push_back((job.clone(), answer));
             }
             Command::Free(run) => {
                 let served = self.places.free(&RunKey { job: job.clone(), run });

@@ -24,6 +24,7 @@ impl Driver {
             run: facts(&self.identity, &run, &start, spec.policy.max_attempts),
             input: start.payload.clone().unwrap_or_else(|| spec.payload.to_vec()),
             limits: limits(&spec.limits),
+            tenant_memory: (self.parts.tenant_quota)(&spec.key.tenant).memory,
             logs: Arc::new(sink),
             log_level: LogLevel::Info,
             idempotency_secret: self.identity.secret,
@@ -46,6 +47,10 @@ impl Driver {
             // The log is complete before the run is: whoever sees the outcome can read all of it.
             let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
             drop(in_use);
+            // The record has no place for fuel: it is told here.
+            if let Some(fuel) = ended.usage.fuel {
+                tracing::info!(%job, run = %start.run, fuel, "fuel that the attempt has burnt");
+            }
             let input = ended_input(start.run, token, &ended);
             // The driver has ended: nobody is left to hear it.
             drop(news.send(News::Input(job, input)));
@@ -81,7 +86,12 @@ pub fn limits(limits: &JobLimits) -> Limits {
     let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     Limits {
         timeout: limits.timeout,
+        cpu: limits.cpu,
+        fuel: limits.fuel,
         memory: bytes(limits.memory),
+        host_calls: limits.host_calls,
+        handles: limits.handles_max as usize,
+        random: limits.random_max,
         payload: bytes(limits.payload_max),
         output: bytes(limits.output_max),
         log: bytes(limits.log_max),

@@ -40,6 +40,8 @@ pub(super) struct Request {
     pub(super) manifest: bool,
     /// The digest of the code that serves.
     pub(super) serving: Option<String>,
+    /// The fuel of what serves now is counted.
+    pub(super) metered: bool,
 }
 
 /// What became of one part of a plugin.
@@ -58,6 +60,14 @@ pub(super) enum Part<T> {
 /// The jobs of a plugin, each on its own.
 pub(super) type Jobs = Vec<Result<JobSpec, RefusedJob>>;
 
+impl Part<Jobs> {
+    /// One of the jobs has a limit of fuel.
+    fn is_metered(&self) -> bool {
+        let limited = |job: &Result<JobSpec, RefusedJob>| job.as_ref().is_ok_and(|job| job.limits.fuel.is_some());
+        matches!(self, Part::Taken(jobs) if jobs.iter().any(limited))
+    }
+}
+
 /// What became of a request.
 pub(super) struct Outcome<P> {
     pub(super) id: PluginId,
@@ -72,17 +82,19 @@ pub(super) struct Loaded<P> {
     pub(super) version: Option<Version>,
     pub(super) plugin: Part<Arc<P>>,
     pub(super) jobs: Part<Jobs>,
+    /// The plugin's fuel is counted.
+    pub(super) metered: bool,
 }
 
 /// Carries out a request. Whatever the loader does, it comes back with a result.
 pub(super) async fn load<L: PluginLoader>(context: Arc<Context<L>>, request: Request) -> Outcome<L::Plugin> {
-    let (id, seen) = (request.id.clone(), request.seen.clone());
+    let (id, seen, metered) = (request.id.clone(), request.seen.clone(), request.metered);
     let file = id.wasm(context.root());
     let work = tokio::spawn(attempt(context, request)).await;
     let result = work.and_then(|result| result).unwrap_or_else(|error| {
         // H6: a plugin that brings the loader down costs itself, never the host. It is tried again when it changes.
         let reason = if error.is_panic() { "loading it failed inside the host" } else { "the host is stopping" };
-        Some(Loaded { seen, version: None, plugin: failed(&file, reason), jobs: Part::Same })
+        Some(Loaded { seen, version: None, plugin: failed(&file, reason), jobs: Part::Same, metered })
     });
     Outcome { id, result }
 }
@@ -93,23 +105,31 @@ async fn attempt<L: PluginLoader>(
 ) -> Result<Option<Loaded<L::Plugin>>, tokio::task::JoinError> {
     let file = request.id.wasm(context.root());
     let reader = Arc::clone(&context);
-    let serving = request.serving.clone();
+    let (serving, was_metered) = (request.serving.clone(), request.metered);
     let Some(read) = tokio::task::spawn_blocking(move || read(&reader, request)).await? else { return Ok(None) };
     let plugin = match read.wasm {
         // The digest decides, not the times of the file: a copy of what serves changes nothing.
-        Part::Taken(_) if serving.is_some() && read.version.as_ref().map(|v| &v.digest) == serving.as_ref() => {
+        Part::Taken(_)
+            if read.metered == was_metered
+                && serving.is_some()
+                && read.version.as_ref().map(|v| &v.digest) == serving.as_ref() =>
+        {
             Part::Kept
         }
-        Part::Taken(bytes) => match context.loader.load(&file, bytes).await {
-            Ok(plugin) => Part::Taken(plugin),
-            Err(reason) => failed(&file, reason),
-        },
+        Part::Taken(bytes) => {
+            let loaded = match read.metered {
+                true => context.loader.load_metered(&file, bytes).await,
+                false => context.loader.load(&file, bytes).await,
+            };
+            loaded.map_or_else(|reason| failed(&file, reason), Part::Taken)
+        }
         Part::Same => Part::Same,
         Part::Kept => Part::Kept,
         Part::Gone(problems) => Part::Gone(problems),
         Part::Failed(problems) => Part::Failed(problems),
     };
-    Ok(Some(Loaded { seen: read.seen, version: read.version, plugin, jobs: read.jobs }))
+    let Read { seen, version, jobs, metered, .. } = read;
+    Ok(Some(Loaded { seen, version, plugin, jobs, metered }))
 }
 
 fn failed<T>(file: &Path, reason: impl AsRef<str>) -> Part<T> {
@@ -121,11 +141,12 @@ struct Read {
     version: Option<Version>,
     wasm: Part<Vec<u8>>,
     jobs: Part<Jobs>,
+    metered: bool,
 }
 
 /// Reads the files. None when one of them is no longer what was seen. Blocks on the disk.
 fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
-    let Request { id, mut seen, wasm, manifest, serving: _ } = request;
+    let Request { id, mut seen, wasm, manifest, serving: _, metered: was_metered } = request;
     let root = context.root();
     let opened = Folder::open(root).map_err(Denied::Io).and_then(|folder| match &id.folder {
         Some(own) => folder.tenant(own),
@@ -133,7 +154,10 @@ fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
     });
     // The folder was there when it was looked at: another look will tell.
     let folder = opened.ok()?;
-    let wasm = match (&seen.wasm, wasm) {
+    let jobs = if manifest { read_jobs(context, &id, &folder, &mut seen)? } else { Part::Same };
+    // Once counted, its fuel is counted until the plugin goes: jobs that were taken earlier may need it.
+    let metered = was_metered || jobs.is_metered();
+    let wasm = match (&seen.wasm, wasm || metered != was_metered) {
         (_, false) => Part::Same,
         (Sight::Absent, true) => {
             let reason = format!("there is no {} beside the manifest; copy it there", id.wasm_name());
@@ -145,8 +169,7 @@ fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
         Part::Taken(bytes) => Some(version(bytes)),
         _ => None,
     };
-    let jobs = if manifest { read_jobs(context, &id, &folder, &mut seen)? } else { Part::Same };
-    Some(Read { seen, version, wasm, jobs })
+    Some(Read { seen, version, wasm, jobs, metered })
 }
 
 fn version(bytes: &[u8]) -> Version {
@@ -245,8 +268,15 @@ mod tests {
         let folder = Folder::open(&plugins).unwrap();
         let sight = |name: &str| Sight::of(&folder, Path::new(name));
         let seen = Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() };
-        let request = || Request { id: id.clone(), seen: seen.clone(), wasm: true, manifest: true, serving: None };
-        assert!(read(&context, request()).is_some());
+        let request = || Request {
+            id: id.clone(),
+            seen: seen.clone(),
+            wasm: true,
+            manifest: true,
+            serving: None,
+            metered: false,
+        };
+        assert!(read(&context, request()).is_some_and(|read| !read.metered));
         std::fs::write(plugins.join("a.toml"), "[[jobs]]\nname = \"k\"\n#\n").unwrap();
         assert!(read(&context, request()).is_none(), "the manifest has changed");
         assert!(read(&context, Request { manifest: false, ..request() }).is_some());
@@ -254,5 +284,26 @@ mod tests {
         assert!(read(&context, Request { manifest: false, ..request() }).is_none(), "the code has changed");
         std::fs::remove_file(plugins.join("a.wasm")).unwrap();
         assert!(read(&context, Request { manifest: false, ..request() }).is_none(), "the code is gone");
+    }
+    #[test]
+    fn a_job_with_a_limit_of_fuel_has_the_plugin_read_again_to_be_metered() {
+        let dir = tempfile::tempdir().unwrap();
+        let plugins = dir.path().join("plugins");
+        std::fs::create_dir_all(&plugins).unwrap();
+        std::fs::write(plugins.join("a.wasm"), "code").unwrap();
+        std::fs::write(plugins.join("a.toml"), "[[jobs]]\nname = \"j\"\nfuel = 1000\n").unwrap();
+        let config = Config::load(&Sources { folder: dir.path().into(), ..Sources::default() }).unwrap();
+        let context = Context { config: Arc::new(config), zones: Zones::bundled(), loader: () };
+        let id = PluginId { tenant: "default".parse().unwrap(), name: "a".parse().unwrap(), folder: None };
+        let folder = Folder::open(&plugins).unwrap();
+        let sight = |name: &str| Sight::of(&folder, Path::new(name));
+        let seen = Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() };
+        let request =
+            |manifest, metered| Request { id: id.clone(), seen: seen.clone(), wasm: false, manifest, metered };
+        let taken = read(&context, request(true, false)).unwrap();
+        assert!(taken.metered && matches!(taken.wasm, Part::Taken(_)), "it served without counting");
+        let taken = read(&context, request(true, true)).unwrap();
+        assert!(taken.metered && matches!(taken.wasm, Part::Same), "it counts already");
+        assert!(read(&context, request(false, true)).unwrap().metered, "it goes on counting");
     }
 }

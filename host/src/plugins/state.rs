@@ -43,6 +43,8 @@ struct Unit<P> {
     /// The version that was loaded last, whether that went well or not.
     tried: Option<Seen>,
     loading: bool,
+    /// The plugin's fuel is counted, because a job has a limit of it.
+    metered: bool,
     /// Plugins are taken in the order in which they were seen, those that were seen together in the order in which
     /// they were written: so that a host that starts anew gives a job that is defined twice to the one that had it.
     order: u64,
@@ -154,7 +156,7 @@ impl<P> State<P> {
         let changed = |tried: &Seen| tried.manifest != seen.manifest || tried.payloads != seen.payloads;
         let manifest = tried.is_none_or(changed);
         let serving = unit.version.as_ref().map(|version| version.digest.clone());
-        Some(Request { id, seen, wasm, manifest, serving })
+        Some(Request { id, seen, wasm, manifest, serving, metered: unit.metered })
     }
 
     /// Takes in what became of a request.
@@ -162,12 +164,13 @@ impl<P> State<P> {
         let others = self.payload_bytes(&outcome.id);
         let Some(unit) = self.units.get_mut(&outcome.id) else { return };
         unit.loading = false;
-        let Some(Loaded { seen, version, plugin, jobs }) = outcome.result else {
+        let Some(Loaded { seen, version, plugin, jobs, metered }) = outcome.result else {
             unit.steady = 0;
             return;
         };
         unit.seen.payloads.clone_from(&seen.payloads);
         unit.tried = Some(seen);
+        unit.metered = metered;
         unit.take_plugin(plugin, version);
         match jobs {
             Part::Same | Part::Kept | Part::Gone(_) => {}
@@ -240,6 +243,7 @@ impl<P> Unit<P> {
             patience: 1,
             tried: None,
             loading: false,
+            metered: false,
             order,
             plugin: None,
             version: None,

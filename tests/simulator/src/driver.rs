@@ -55,7 +55,7 @@ impl World {
                     queue.push_back(Input::Place(run));
                 } else {
                     up.line.push_back(run.clone());
-                    queue.push_back(Input::NoPlace(run));
+                    queue.push_back(Input::NoPlace { run, why: "all places are taken" });
                 }
             }
             Command::Free(run) => {

@@ -38,9 +38,9 @@ impl Agent {
     }
 
     /// No place is free. A slot waits for one until it could only be late; a backup stays one.
-    pub(super) fn no_place(&mut self, t: &mut Turn<'_>, run: &RunId) {
+    pub(super) fn no_place(&mut self, t: &mut Turn<'_>, run: &RunId, why: &str) {
         if self.parts.get(run).is_some_and(|part| matches!(part.state, State::Waiting { .. })) {
-            t.event(EventKind::NoPlace, run, None, "waits for one");
+            t.event(EventKind::NoPlace, run, None, format!("waits for one: {why}"));
         }
     }
 

@@ -84,7 +84,12 @@ pub enum Input {
     /// A place is reserved for this run.
     Place(RunId),
     /// No place is free; one will be given when there is.
-    NoPlace(RunId),
+    NoPlace {
+        /// Which one.
+        run: RunId,
+        /// What is full, for people.
+        why: &'static str,
+    },
     /// A claim was answered.
     Claimed {
         /// Which run.

@@ -17,8 +17,6 @@ use crate::attempt::Attempt;
 use crate::guest::LeaseLost;
 use crate::log::LogSource;
 
-/// Random bytes a guest may ask for in one call.
-const MAX_RANDOM: u64 = 64 * 1024;
 /// Bytes a guest may write in one call.
 const WRITE_PERMIT: usize = 64 * 1024;
 
@@ -31,7 +29,7 @@ pub(crate) fn context(attempt: &Arc<Attempt>) -> WasiCtx {
         .allow_udp(false)
         .allow_ip_name_lookup(false)
         .socket_addr_check(|_, _| Box::pin(async { false }))
-        .max_random_size(MAX_RANDOM)
+        .max_random_size(attempt.limits.random)
         .build()
 }
 

@@ -58,22 +58,26 @@ pub fn contract() -> Resolve {
 const WASI: &str = "
 package test:wasi;
 package wasi:io@0.2.12 {
-  interface poll { resource pollable { block: func(); } }
+  interface poll { resource pollable { block: func(); } poll: func(in: list<borrow<pollable>>) -> list<u32>; }
   interface error { resource error; }
   interface streams {
     use error.{error};
     variant stream-error { last-operation-failed(error), closed }
+    resource input-stream { blocking-read: func(len: u64) -> result<list<u8>, stream-error>; }
     resource output-stream { blocking-write-and-flush: func(contents: list<u8>) -> result<_, stream-error>; }
   }
 }
 package wasi:clocks@0.2.12 {
   interface monotonic-clock {
     use wasi:io/poll@0.2.12.{pollable};
+    now: func() -> u64;
+    subscribe-instant: func(when: u64) -> pollable;
     subscribe-duration: func(when: u64) -> pollable;
   }
 }
 package wasi:random@0.2.12 { interface random { get-random-bytes: func(len: u64) -> list<u8>; } }
 package wasi:cli@0.2.12 {
+  interface stdin { use wasi:io/streams@0.2.12.{input-stream}; get-stdin: func() -> input-stream; }
   interface stdout { use wasi:io/streams@0.2.12.{output-stream}; get-stdout: func() -> output-stream; }
   interface stderr { use wasi:io/streams@0.2.12.{output-stream}; get-stderr: func() -> output-stream; }
   interface exit { exit: func(status: result); }
@@ -89,6 +93,7 @@ world guest {
   include leasehold:job/job@0.1.0;
   import wasi:clocks/monotonic-clock@0.2.12;
   import wasi:random/random@0.2.12;
+  import wasi:cli/stdin@0.2.12;
   import wasi:cli/stdout@0.2.12;
   import wasi:cli/stderr@0.2.12;
   import wasi:cli/exit@0.2.12;
@@ -199,6 +204,7 @@ pub fn invocation(limits: Limits) -> Invocation {
         },
         input: b"{}".to_vec(),
         limits,
+        tenant_memory: None,
         logs: Arc::new(Lines::default()),
         log_level: LogLevel::Info,
         idempotency_secret: [7; 32],

@@ -45,7 +45,7 @@ impl Bench {
     /// code that begins with "bad" is refused. Tells what was read.
     fn load(&mut self, jobs: impl Fn(&str) -> Result<Vec<(&'static str, bool)>, &'static str>) -> Vec<String> {
         let mut read = Vec::new();
-        while let Some(Request { id, seen, wasm, manifest, .. }) = self.state.next_load() {
+        while let Some(Request { id, seen, wasm, manifest, metered, .. }) = self.state.next_load() {
             read.push(format!("{id}{}{}", if wasm { " wasm" } else { "" }, if manifest { " manifest" } else { "" }));
             let wrong = |reason: &str| Problems::from(Problem::of(Place::Flag("test"), reason));
             let plugin = match (&seen.wasm, wasm) {
@@ -62,7 +62,7 @@ impl Bench {
                 _ => Part::Same,
             };
             let version = wasm.then(|| version(&seen.wasm));
-            self.state.loaded(Outcome { id, result: Some(Loaded { seen, version, plugin, jobs }) });
+            self.state.loaded(Outcome { id, result: Some(Loaded { seen, version, plugin, jobs, metered }) });
         }
         read
     }
@@ -120,7 +120,7 @@ fn answer(b: &mut Bench, good: bool) -> bool {
     };
     let jobs = Part::Taken(vec![job(&id, "j", true)]);
     let version = Some(version(&seen.wasm));
-    b.state.loaded(Outcome { id, result: Some(Loaded { seen, version, plugin, jobs }) });
+    b.state.loaded(Outcome { id, result: Some(Loaded { seen, version, plugin, jobs, metered: false }) });
     true
 }
 
@@ -169,7 +169,7 @@ fn a_survey_tells_where_a_plugin_stands_at_each_step() {
     note(&mut b);
     let plugin = Part::Failed(Problem::of(Place::Flag("test"), "no").into());
     let jobs = Part::Taken(vec![job(&id, "j", true)]);
-    b.state.loaded(Outcome { id, result: Some(Loaded { seen, version: None, plugin, jobs }) });
+    b.state.loaded(Outcome { id, result: Some(Loaded { seen, version: None, plugin, jobs, metered: false }) });
     look_at(&mut b, 1, 1);
     note(&mut b);
     for _ in 0..3 {
@@ -219,7 +219,7 @@ fn payloads_of_a_tenant_are_bounded_over_all_its_plugins() {
         let with = |job_name: &str| job(&id, job_name, true).map(|spec| JobSpec { payload: Arc::clone(&own), ..spec });
         let names = [format!("j{number}"), format!("k{number}")];
         let jobs = Part::Taken(names.iter().map(|name| with(name)).collect());
-        let loaded = Loaded { seen, version: None, plugin: Part::Taken(Arc::new("1".into())), jobs };
+        let loaded = Loaded { seen, version: None, plugin: Part::Taken(Arc::new("1".into())), jobs, metered: false };
         b.state.loaded(Outcome { id, result: Some(loaded) });
         last = b.reasons();
     }
@@ -422,7 +422,8 @@ fn a_payload_file_that_changes_is_a_reason_to_read_the_manifest_again() {
     let Request { id, mut seen, .. } = b.state.next_load().unwrap();
     seen.payloads.insert("p.json".into(), file("1"));
     let jobs = Part::Taken(vec![job(&id, "j", true)]);
-    let loaded = Loaded { seen: seen.clone(), version: None, plugin: Part::Taken(Arc::new("1".into())), jobs };
+    let loaded =
+        Loaded { seen: seen.clone(), version: None, plugin: Part::Taken(Arc::new("1".into())), jobs, metered: false };
     b.state.loaded(Outcome { id: id.clone(), result: Some(loaded) });
     assert!(b.state.next_load().is_none());
     assert_eq!(b.state.known().payloads[&id].iter().collect::<Vec<_>>(), ["p.json"]);

@@ -22,6 +22,20 @@ enum Wish {
     Exit,
     /// Prints without end, and says when it is told to stop.
     Flood,
+    /// Logs without end, whatever it is told.
+    Chatter,
+    /// Says things that look like others' words, and that steer terminals.
+    Forge,
+    /// Calls the host without end.
+    Calls,
+    /// Calls itself without end.
+    Recurse,
+    /// Returns so many bytes.
+    Output { bytes: usize },
+    /// Fails with a code, a message and details of so many bytes each.
+    Complain { bytes: usize },
+    /// Holds so much memory while it waits.
+    Hold { mib: usize, ms: u64 },
     /// Waits, asking all the time, and returns an error when it is told to stop.
     Wait { ms: u64 },
     /// Waits without asking, then returns.
@@ -54,6 +68,26 @@ fn obey(run: &Run, wish: Wish) -> Result<Done> {
                 println!("{}", "x".repeat(1_000));
             }
         }
+        Wish::Chatter => loop {
+            log::info!("{}", "y".repeat(1_000));
+        },
+        Wish::Forge => forge(),
+        Wish::Calls => loop {
+            std::hint::black_box(run.should_continue());
+        },
+        Wish::Recurse => {
+            std::hint::black_box(recurse(0));
+        }
+        Wish::Output { bytes } => return Ok(Done { attempt: run.attempt(), reason: "z".repeat(bytes) }),
+        Wish::Complain { bytes } => {
+            let error = Error::permanent("c".repeat(bytes), "m".repeat(bytes));
+            return Err(error.with_detail("d".repeat(bytes), "v".repeat(bytes)));
+        }
+        Wish::Hold { mib, ms } => {
+            let held = vec![1_u8; mib << 20];
+            std::hint::black_box(&held);
+            run.sleep(Duration::from_millis(ms))?;
+        }
         Wish::Wait { ms } => {
             log::info!("waiting {ms} ms");
             run.sleep(Duration::from_millis(ms))?;
@@ -67,4 +101,24 @@ fn obey(run: &Run, wish: Wish) -> Result<Done> {
         }
     }
     Ok(Done { attempt: run.attempt(), reason: run.reason().to_owned() })
+}
+
+/// Each is one record, however many lines it pretends to be.
+fn forge() {
+    let lines = [
+        "ok\n2026-01-01T00:00:00.000Z  success      acme/forged  1970-01-01T00:00:00.000Z  attempt 1",
+        "\x1b]0;owned\x07\x1b[2J\x1b[31mred",
+        "over\rwritten",
+        "line\u{2028}paragraph\u{2029}right\u{202e}left",
+    ];
+    for line in lines {
+        log::info!("{line}");
+        println!("{line}");
+    }
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), b"\xff\xfe\x00\n");
+}
+
+fn recurse(depth: u64) -> u64 {
+    let frame = std::hint::black_box([depth; 16]);
+    if frame[0] == u64::MAX { 0 } else { recurse(depth + 1) + frame[3] }
 }

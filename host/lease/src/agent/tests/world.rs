@@ -263,7 +263,7 @@ impl World {
                     self.input(host, Input::Place(run));
                 } else {
                     h.line.push(run.clone());
-                    self.input(host, Input::NoPlace(run));
+                    self.input(host, Input::NoPlace { run, why: "full" });
                 }
             }
             Command::Free(run) => {

@@ -1,0 +1,58 @@
+//! Guests that trap wherever the host calls them, and that exit.
+
+use leasehold_sandbox::FailureKind;
+
+use crate::support::*;
+use crate::watch::{hostile, tight};
+
+/// A guest of which one export traps. `realloc` is what it does when the host asks it for memory.
+fn guest_with(items: &str, realloc: &str, body: &str) -> Vec<u8> {
+    let text = core_text(items, MEMORY, body);
+    let text = text.replacen("(local $at i32)", &format!("(local $at i32) {realloc}"), 1);
+    component(&wat::parse_str(&text).expect("the text is right"), &contract(), "guest")
+}
+
+#[tokio::test]
+async fn a_trap_in_any_export_is_trap() {
+    let post = r#"(func (export "cabi_post_leasehold:job/handler@0.1.0#handle") (param i32) (unreachable))"#;
+    let all = [
+        ("handle", guest_with("", "", "(unreachable)")),
+        ("realloc", guest_with("", "(unreachable)", "")),
+        ("post-return", guest_with(post, "", "")),
+        ("start", guest_with("(func $start (unreachable)) (start $start)", "", "")),
+        ("initialize", guest_with(r#"(func (export "_initialize") (unreachable))"#, "", "")),
+    ];
+    for (export, bytes) in all {
+        let ended = hostile(bytes, tight()).await;
+        assert_eq!(failure(&ended).kind, FailureKind::Trap, "{export}: {}", failure(&ended));
+        assert!(failure(&ended).message.contains("unreachable"), "{export}: {}", failure(&ended));
+    }
+}
+
+#[tokio::test]
+async fn an_allocation_that_lies_outside_of_memory_fails_the_run_and_not_the_host() {
+    for at in ["-8", "2147483640", "131064"] {
+        let ended = hostile(guest_with("", &format!("(return (i32.const {at}))"), ""), tight()).await;
+        assert_eq!(failure(&ended).kind, FailureKind::Trap, "{at}: {}", failure(&ended));
+    }
+}
+
+#[tokio::test]
+async fn different_traps_are_told_apart() {
+    let division = "(drop (i32.div_s (i32.const 1) (local.get $i)))";
+    let outside = "(drop (i32.load (i32.const -8)))";
+    for (body, words) in [("(unreachable)", "unreachable"), (division, "divide by zero"), (outside, "out of bounds")] {
+        let ended = hostile(guest("", body), tight()).await;
+        assert_eq!(failure(&ended).kind, FailureKind::Trap);
+        assert!(failure(&ended).message.contains(words), "{}", failure(&ended));
+    }
+}
+
+#[tokio::test]
+async fn exit_is_a_failure_of_its_own_whatever_the_code() {
+    for status in [0, 1] {
+        let ended = hostile(guest(EXIT, &format!("(call $exit (i32.const {status}))")), tight()).await;
+        assert_eq!(failure(&ended).kind, FailureKind::Exit, "{}", failure(&ended));
+        assert!(failure(&ended).message.contains(&format!("code {status}")), "{}", failure(&ended));
+    }
+}

@@ -1,0 +1,142 @@
+//! A tenant that means harm is a non-event for the host and for other tenants.
+
+use leasehold_tests::{HostProcess, IN_TIME, Watchdog, Workplace};
+use serde_json::Value;
+
+const FAULTS: &str = "lease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\njitter = \"0s\"";
+
+/// A neighbour that only waits: as long as its heartbeats are sent, it is attempt 1 that ends well.
+const CALM: &str = "[[jobs]]\nname = \"calm\"\nevery = \"8s\"\npayload = { do = \"wait\", ms = 5000 }\n";
+
+fn noisy(wishes: &[(&str, &str)]) -> Workplace {
+    let guest = "timeout = \"3s\"\nmemory = \"8MiB\"\n[tenants.calm]\ntimeout = \"1m\"\n";
+    let w = Workplace::new(&format!("[defaults]\n{FAULTS}\n{guest}"));
+    w.install("unruly", "calm/unruly.wasm");
+    w.write("plugins/calm/unruly.toml", CALM);
+    w.install("unruly", "noisy/unruly.wasm");
+    let job = |(name, wish): &(&str, &str)| {
+        format!("[[jobs]]\nname = \"{name}\"\nevery = \"4s\"\npayload = {{ do = {wish} }}\n")
+    };
+    w.write("plugins/noisy/unruly.toml", wishes.iter().map(job).collect::<String>());
+    w
+}
+
+/// The neighbour's run began and ended well beside them, as attempt 1, and the host's memory stayed flat.
+fn leaves_its_neighbour_alone(wishes: &[(&str, &str)]) {
+    let w = noisy(wishes);
+    let mut host = w.serve();
+    let calm = host.wait_for("claimed", "calm/calm");
+    let watchdog = Watchdog::start();
+    host.reset_peak_memory();
+    let (before, _) = host.memory();
+    host.wait_until("the end of the neighbour's run", |event| {
+        event["job"] == "calm/calm"
+            && event["run"] == calm["run"]
+            && !matches!(event["event"].as_str(), Some("claimed"))
+    });
+    // It began beside guests that may hold nothing yet: all of theirs is new, and the log lines on their way.
+    let (_, peak) = host.memory();
+    let most = (wishes.len() as u64 * 8 + 10) << 20;
+    assert!(peak.saturating_sub(before) <= most, "the host grew from {before} to {peak} bytes");
+    let noise = |event: &Value| event["job"].as_str().is_some_and(|job| job.starts_with("noisy/"));
+    let ends = |event: &&Value| noise(event) && matches!(event["event"].as_str(), Some("failed" | "success"));
+    assert!(host.events().iter().filter(ends).count() >= wishes.len(), "they ran beside it: {:?}", host.events());
+    let late = watchdog.latest();
+    if late > IN_TIME {
+        eprintln!("heartbeats are not judged: this process itself was kept waiting for {late:?}");
+        return;
+    }
+    in_time(&mut host, &w, &calm);
+}
+
+fn in_time(host: &mut HostProcess, w: &Workplace, calm: &Value) {
+    let missed = |event: &&Value| matches!(event["event"].as_str(), Some("uncertain" | "lost" | "takeover"));
+    assert_eq!(host.events().iter().filter(missed).count(), 0, "{:?}", host.events());
+    let run = w.show("calm/calm", calm["run"].as_str().expect("a run has a slot"));
+    assert_eq!((&run["status"], run["attempts"].as_array().map(Vec::len)), (&Value::from("success"), Some(1)), "{run}");
+}
+
+#[test]
+fn guests_that_burn_leave_a_neighbour_s_heartbeat_alone() {
+    leaves_its_neighbour_alone(&[
+        ("spin-1", "\"spin\""),
+        ("spin-2", "\"spin\""),
+        ("spin-3", "\"spin\""),
+        ("spin-4", "\"spin\""),
+        ("grow", "\"grow\""),
+        ("recurse", "\"recurse\""),
+        ("calls", "\"calls\""),
+    ]);
+}
+
+#[test]
+fn guests_that_flood_leave_a_neighbour_s_heartbeat_alone() {
+    leaves_its_neighbour_alone(&[
+        ("flood-1", "\"flood\""),
+        ("flood-2", "\"flood\""),
+        ("chatter-1", "\"chatter\""),
+        ("chatter-2", "\"chatter\""),
+        ("output", "\"output\", bytes = 3000000"),
+        ("complain", "\"complain\", bytes = 1000000"),
+    ]);
+}
+
+#[test]
+fn forged_lines_stay_in_their_record_and_steer_no_terminal() {
+    let w = noisy(&[("forge", "\"forge\"")]);
+    let mut host = w.serve();
+    let forged = host.wait_for("success", "noisy/forge");
+    host.terminate();
+    assert!(host.ended().0.success());
+    let run = forged["run"].as_str().expect("a run has a slot");
+    let text = w.leasehold(&["logs", "noisy/forge", run]);
+    let json = w.leasehold(&["logs", "noisy/forge", run, "--json"]);
+    let executed = w.leasehold(&["exec", "plugins/noisy/unruly.wasm", "--payload", r#"{"do":"forge"}"#]);
+    // Four lines of log. On standard output, one of them is two lines, and there is one of bytes that are no text.
+    let records = json.lines();
+    assert_eq!(records.len(), 4 + 5 + 1, "{json:?}");
+    assert!(records.iter().all(|record| record["job"] == "noisy/forge" && record["attempt"] == 1));
+    for shown in [&text.stdout, &json.stdout, &executed.stderr] {
+        let unsafe_char = |c: char| c.is_control() && c != '\n' || "\u{2028}\u{2029}\u{202e}".contains(c);
+        assert!(!shown.contains(unsafe_char), "{shown:?}");
+    }
+    // What pretends to be a line of its own stands behind what says whose it is.
+    let own = |line: &&str| line.starts_with("2026-01-01T00:00:00.000Z  success");
+    assert_eq!(text.stdout.lines().filter(own).count(), 0, "{}", text.stdout);
+    assert_eq!(executed.stderr.lines().filter(own).count(), 0, "{}", executed.stderr);
+}
+
+#[test]
+fn a_guest_that_ignores_the_stop_is_interrupted_at_stop_force_and_handed_over() {
+    let stop = "stop_timeout = \"20s\"\nstop_force = \"500ms\"\n";
+    let w = Workplace::new(&format!("[defaults]\n{FAULTS}\n{stop}"));
+    w.install("unruly", "job.wasm");
+    w.write("plugins/job.toml", "[[jobs]]\nname = \"job\"\nevery = \"4s\"\npayload = { do = \"spin\" }\n");
+    let mut host = w.serve();
+    let claimed = host.wait_for("claimed", "default/job");
+    host.terminate();
+    host.wait_for("interrupted", "default/job");
+    assert!(host.ended().0.success());
+    let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
+    assert_eq!(
+        (&run["outcome"], &run["released"], &run["hand_overs"]),
+        (&Value::Null, &Value::from(true), &Value::from(1))
+    );
+    assert_eq!(run["attempts"][0]["end"], "handed-over", "{run}");
+}
+
+#[test]
+fn without_force_a_guest_that_ignores_the_stop_is_left_to_its_lease() {
+    let stop = "stop_timeout = \"1s\"\nstop_force = \"never\"\n";
+    let w = Workplace::new(&format!("[defaults]\n{FAULTS}\n{stop}"));
+    w.install("unruly", "job.wasm");
+    w.write("plugins/job.toml", "[[jobs]]\nname = \"job\"\nevery = \"4s\"\npayload = { do = \"spin\" }\n");
+    let mut host = w.serve();
+    let claimed = host.wait_for("claimed", "default/job");
+    host.terminate();
+    let (_, stderr) = host.ended();
+    assert!(stderr.contains("stop timeout has passed"), "{stderr}");
+    let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
+    assert_eq!((&run["outcome"], &run["released"]), (&Value::Null, &Value::from(false)), "{run}");
+    assert_eq!(run["attempts"][0]["end"], Value::Null, "{run}");
+}
