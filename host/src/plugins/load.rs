@@ -81,11 +81,11 @@ async fn attempt<L: PluginLoader>(
     context: Arc<Context<L>>,
     request: Request,
 ) -> Result<Option<Loaded<L::Plugin>>, tokio::task::JoinError> {
-    let file = request.id.wasm(context.root());
+    let (tenant, file) = (request.id.tenant.clone(), request.id.wasm(context.root()));
     let reader = Arc::clone(&context);
     let Some(read) = tokio::task::spawn_blocking(move || read(&reader, request)).await? else { return Ok(None) };
     let plugin = match read.wasm {
-        Part::Taken(bytes) => match context.loader.load(&file, bytes).await {
+        Part::Taken(bytes) => match context.loader.load(&tenant, &file, bytes).await {
             Ok(plugin) => Part::Taken(plugin),
             Err(reason) => failed(&file, reason),
         },

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::config::{Config, Flags, Sources};
 use crate::plugins::{Plugins, check, scan};
+use leasehold_lease::id::TenantName;
 use leasehold_lease::schedule::Zones;
 
 /// Takes what begins with "good" and ends with "end".
@@ -19,7 +20,7 @@ struct Loader {
 impl PluginLoader for Loader {
     type Plugin = String;
 
-    async fn load(&self, _file: &Path, bytes: Vec<u8>) -> Result<Arc<String>, String> {
+    async fn load(&self, _tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<String>, String> {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let text = String::from_utf8(bytes).map_err(|_| "not text".to_owned())?;
         assert!(text != "panic", "the loader's own mistake");
