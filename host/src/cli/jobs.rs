@@ -69,6 +69,10 @@ async fn known_jobs(config: &Config) -> Result<Option<Checked<Vec<JobView>>>, Cl
             tracing::info!("there is no record yet: {} does not exist", path.display());
             Ok(Some(Checked { now: clock::wall(), answer: Vec::new() }))
         }
+        Err(CliError::NoNamespace { namespace, .. }) => {
+            tracing::info!("there is no record yet: no host has worked in the namespace {namespace:?}");
+            Ok(Some(Checked { now: clock::wall(), answer: Vec::new() }))
+        }
         Err(error) => Err(error),
     }
 }

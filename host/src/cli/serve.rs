@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
-use leasehold::config::Config;
+use leasehold::config::{Config, StoreUrl};
 use leasehold::event::Printer;
 use leasehold::plugins::{Catalog, JobSpec, Plugins};
 use leasehold::{Host, HostParts, clock, zones};
@@ -123,7 +123,11 @@ fn tell_start(config: &Config, name: &str, zones: &Zones) {
         None => tracing::info!("no configuration file: defaults, environment and flags hold"),
     }
     tracing::info!("host {name}, version {}", env!("CARGO_PKG_VERSION"));
-    tracing::info!("store {}, plugins {}", config.store, config.host.plugins.display());
+    let namespace = match &config.store {
+        StoreUrl::Postgres(server) | StoreUrl::Redis(server) => format!(", namespace {}", server.namespace),
+        StoreUrl::Sqlite(_) | StoreUrl::Memory => String::new(),
+    };
+    tracing::info!("store {}{namespace}, plugins {}", config.store, config.host.plugins.display());
     tracing::info!("time zone data {} ({})", zones.version(), zones.source());
 }
 
