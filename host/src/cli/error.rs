@@ -93,6 +93,15 @@ pub(super) enum CliError {
         /// The file that was looked for.
         path: PathBuf,
     },
+    /// What hosts tell of their plugins.
+    #[error("cannot read what hosts tell in {}", folder.display())]
+    HostStatus {
+        /// The data directory.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// No host has worked in the namespace, or it was emptied.
     #[error(
         "there is no record yet: no host has worked in the namespace {namespace:?} of {url}; start one with `leasehold \

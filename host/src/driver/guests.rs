@@ -28,6 +28,7 @@ impl Driver {
             log_level: LogLevel::Info,
             idempotency_secret: self.identity.secret,
         };
+        let in_use = self.parts.running.enter(&spec.plugin_file, &offered.plugin);
         let execution = self.parts.sandbox.start(&offered.plugin, invocation);
         let guest = Guest { signal: execution.signal(), progress: execution.progress() };
         self.guests.insert(start.token.0, execution.signal());
@@ -44,6 +45,7 @@ impl Driver {
         self.calls.tasks.spawn(async move {
             // The log is complete before the run is: whoever sees the outcome can read all of it.
             let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
+            drop(in_use);
             let input = ended_input(start.run, token, &ended);
             // The driver has ended: nobody is left to hear it.
             drop(news.send(News::Input(job, input)));
