@@ -12,6 +12,7 @@ use output::Output;
 
 mod bench;
 mod check;
+mod compile_plugin;
 mod error;
 mod exec;
 mod inspect;
@@ -99,6 +100,9 @@ enum Command {
     Logs(logs::Logs),
     /// Measure what this version does on this machine
     Bench(bench::Bench),
+    /// What a host starts to have a plugin compiled
+    #[command(name = compile_plugin::NAME, hide = true)]
+    CompilePlugin(compile_plugin::CompilePlugin),
 }
 
 /// How the process ends.
@@ -131,6 +135,10 @@ pub(crate) fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Usage } else { Exit::Success }.into();
         }
     };
+    // Before there are threads: it limits its own process.
+    if let Command::CompilePlugin(command) = &cli.command {
+        return command.run();
+    }
     let _log = logging::start(&cli.global, matches!(cli.command, Command::Serve(_)));
     let mut out = Output::stdout(cli.global.json);
     let ended = run(&cli, &mut out).and_then(|exit| out.flush().map(|()| exit));
@@ -159,6 +167,7 @@ fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
             Command::Show(command) => Box::pin(command.run(global, out)).await,
             Command::Logs(command) => Box::pin(command.run(global, out)).await,
             Command::Bench(command) => Box::pin(command.run(global, out)).await,
+            Command::CompilePlugin(_) => unreachable!("it has been run without threads"),
         }
     });
     runtime.shutdown_timeout(LEFTOVERS);

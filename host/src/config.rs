@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use leasehold_lease::id::TenantName;
 
@@ -87,6 +89,10 @@ pub struct HostSettings {
     pub concurrency: u32,
     /// Bytes that all guests may hold together; none is half of what this machine, or the control group, has.
     pub memory: Option<u64>,
+    /// Processor time for compiling one plugin.
+    pub compile_cpu: Duration,
+    /// Bytes of memory for compiling one plugin.
+    pub compile_memory: u64,
 }
 
 impl Config {
@@ -217,10 +223,16 @@ fn read_host(mut section: Section, folders: &Folders<'_>, problems: &mut Problem
         plugins: folders.path(&mut section, "plugins", "plugins"),
         concurrency: section.whole("concurrency", 1..=100_000).unwrap_or(256),
         memory: section.size("memory", settings::MEMORY),
+        compile_cpu: section.duration("compile_cpu", COMPILE_CPU).unwrap_or(Duration::from_secs(60)),
+        compile_memory: section.size("compile_memory", COMPILE_MEMORY).unwrap_or(3 << 30),
     };
     problems.append(section.finish());
     host
 }
+
+/// A compiler that gets less cannot even start; one that gets more holds up others.
+const COMPILE_CPU: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);
+const COMPILE_MEMORY: RangeInclusive<u64> = 256 << 20..=64 << 30;
 
 /// A host's name is shown in records, terminals and logs, so it is plain.
 fn host_name(node: &Node) -> Result<String, Wrong> {

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_lease::id::TenantName;
 use leasehold_lease::schedule::Zones;
 use leasehold_lease::time::Millis;
 use tokio::sync::watch;
@@ -43,12 +44,17 @@ pub trait PluginLoader: Send + Sync + 'static {
     /// What is made.
     type Plugin: Send + Sync + 'static;
 
-    /// Validates and compiles. `file` is for messages only: the bytes are what was read from it, safely. Long work
-    /// must not block the thread.
+    /// Validates and compiles, in turn with other tenants. `file` is for messages only: the bytes are what was read from it,
+    /// safely. Long work must not block the thread.
     ///
     /// # Errors
     /// Why the file is no plugin, as a sentence without the file's name.
-    fn load(&self, file: &Path, bytes: Vec<u8>) -> impl Future<Output = Result<Arc<Self::Plugin>, String>> + Send;
+    fn load(
+        &self,
+        tenant: &TenantName,
+        file: &Path,
+        bytes: Vec<u8>,
+    ) -> impl Future<Output = Result<Arc<Self::Plugin>, String>> + Send;
 
     /// Likewise, for a plugin of which a job has a limit of fuel, so that its fuel must be counted.
     ///
@@ -56,10 +62,11 @@ pub trait PluginLoader: Send + Sync + 'static {
     /// As for [`PluginLoader::load`].
     fn load_metered(
         &self,
+        tenant: &TenantName,
         file: &Path,
         bytes: Vec<u8>,
     ) -> impl Future<Output = Result<Arc<Self::Plugin>, String>> + Send {
-        self.load(file, bytes)
+        self.load(tenant, file, bytes)
     }
 }
 

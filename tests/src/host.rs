@@ -1,8 +1,9 @@
 //! A host as a process.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,7 +20,9 @@ pub struct HostProcess {
     child: Child,
     lines: Receiver<String>,
     events: Vec<Value>,
-    stderr: Option<JoinHandle<String>>,
+    /// What it has told people.
+    told: Arc<Mutex<String>>,
+    stderr: Option<JoinHandle<()>>,
 }
 
 impl HostProcess {
@@ -27,19 +30,23 @@ impl HostProcess {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("leasehold can be started");
         let stdout = BufReader::new(child.stdout.take().expect("it was asked for"));
-        let mut stderr = child.stderr.take().expect("it was asked for");
+        let mut stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
         let (send, lines) = channel();
         std::thread::spawn(move || {
             // The test has ended when nobody takes the line.
             stdout.lines().map_while(Result::ok).take_while(|line| send.send(line.clone()).is_ok()).for_each(drop);
         });
+        let told = Arc::new(Mutex::new(String::new()));
+        let telling = Arc::clone(&told);
         let stderr = std::thread::spawn(move || {
-            let mut text = Vec::new();
+            let mut line = Vec::new();
             // What was read until it broke off is what there is to show.
-            let _ = stderr.read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
+            while stderr.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                telling.lock().expect("nobody panics with it").push_str(&String::from_utf8_lossy(&line));
+                line.clear();
+            }
         });
-        HostProcess { child, lines, events: Vec::new(), stderr: Some(stderr) }
+        HostProcess { child, lines, events: Vec::new(), told, stderr: Some(stderr) }
     }
 
     /// Waits for an event of this kind of this job, also one that was told before, and answers it.
@@ -122,6 +129,24 @@ impl HostProcess {
         (status, self.read_stderr())
     }
 
+    /// Its child processes.
+    pub fn children(&self) -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the host is there");
+        let lists = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
+        lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+    }
+
+    /// Waits until it has told people of this.
+    pub fn wait_for_log(&mut self, text: &str) {
+        let end = clock::mono() + PATIENCE;
+        while !self.told.lock().expect("the reader does not panic").contains(text) {
+            if clock::mono() >= end {
+                self.fail(&format!("it has not told of {text} in {PATIENCE:?}"));
+            }
+            std::thread::yield_now();
+        }
+    }
+
     fn fail(&mut self, why: &str) -> ! {
         // It may have ended already; then there is nothing to kill.
         let _ = self.child.kill();
@@ -130,7 +155,10 @@ impl HostProcess {
     }
 
     fn read_stderr(&mut self) -> String {
-        self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+        if let Some(reader) = self.stderr.take() {
+            reader.join().expect("the reader does not panic");
+        }
+        self.told.lock().expect("the reader does not panic").clone()
     }
 }
 

@@ -83,6 +83,28 @@ impl Workplace {
         HostProcess::start(self.command(&["serve", "--json"]))
     }
 
+    /// Starts `leasehold serve` here from a file of its own in this folder, and answers with that file.
+    pub fn serve_own_file(&self) -> (HostProcess, PathBuf) {
+        let own = self.path().join("leasehold");
+        // A link where the file system has both, which is quick.
+        fs::hard_link(binary(), &own).or_else(|_| fs::copy(binary(), &own).map(drop)).expect("a file of its own");
+        let mut command = Command::new(&own);
+        command.args(["serve", "--json"]).current_dir(self.path());
+        (HostProcess::start(command), own)
+    }
+
+    /// Puts any file into the plugin directory, whole at once.
+    pub fn drop_in(&self, name: &str, content: &[u8]) {
+        let path = self.path().join("plugins").join(name);
+        self.write(&format!("plugins/{name}.tmp"), content);
+        fs::rename(path.with_added_extension("tmp"), &path).expect("a file can be renamed");
+    }
+
+    /// A plugin of the examples or of the tests' guests.
+    pub fn plugin(&self, name: &str) -> Vec<u8> {
+        fs::read(built_plugin(name)).expect("a plugin can be read")
+    }
+
     /// Runs `leasehold` here and waits for its end.
     pub fn leasehold(&self, arguments: &[&str]) -> Answer {
         let output = self.command(arguments).output().expect("leasehold can be run");

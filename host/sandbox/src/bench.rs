@@ -96,6 +96,9 @@ pub enum Flood {
     Result,
 }
 
+/// Whose the guests are.
+const TENANT: &str = "bench";
+
 /// A sandbox to be measured, with its guests loaded.
 pub struct Bench {
     sandbox: Sandbox,
@@ -116,12 +119,12 @@ impl Bench {
     pub async fn new(settings: SandboxSettings) -> Result<Bench, BenchError> {
         let clock = settings.clock.clone();
         let sandbox = Sandbox::new(settings)?;
-        let echo = sandbox.load_bytes(guests::echo()).await?;
+        let echo = sandbox.load_bytes(TENANT, guests::echo()).await?;
         // It imports nothing, so an empty linker is all that it needs.
         let bare = Linker::new(echo.pre.engine()).instantiate_pre(echo.pre.instance_pre().component())?;
-        let polls = sandbox.load_bytes(guests::polls()).await?;
-        let spins = sandbox.load_bytes(guests::spins()).await?;
-        let waits = sandbox.load_bytes(guests::waits()).await?;
+        let polls = sandbox.load_bytes(TENANT, guests::polls()).await?;
+        let spins = sandbox.load_bytes(TENANT, guests::spins()).await?;
+        let waits = sandbox.load_bytes(TENANT, guests::waits()).await?;
         Ok(Bench { sandbox, clock, bare, echo, polls, spins, waits })
     }
 
@@ -200,7 +203,7 @@ impl Bench {
     ///
     /// See [`BenchError`].
     pub async fn flood(&self, flood: Flood) -> Result<Growth, BenchError> {
-        let plugin = self.sandbox.load_bytes(guests::floods(flood)).await?;
+        let plugin = self.sandbox.load_bytes(TENANT, guests::floods(flood)).await?;
         let limits = Limits { memory: memory::GUEST, timeout: Duration::from_secs(1), ..Limits::default() };
         let before = memory::Before::now()?;
         let ended = self.sandbox.start(&plugin, invocation(limits)).await;
@@ -220,8 +223,8 @@ impl Bench {
     ///
     /// See [`BenchError`].
     pub async fn ready(&self, plugin: Vec<u8>) -> Result<Duration, BenchError> {
-        self.sandbox.load_bytes(plugin.clone()).await?;
-        Ok(self.sandbox.load_bytes(plugin).await?.ready_in())
+        self.sandbox.load_bytes(TENANT, plugin.clone()).await?;
+        Ok(self.sandbox.load_bytes(TENANT, plugin).await?.ready_in())
     }
 
     /// The bytes of a small plugin, for [`Bench::ready`].
@@ -287,7 +290,7 @@ fn invocation(limits: Limits) -> Invocation {
     Invocation {
         run: RunFacts {
             run_id: "bench/bench/bench/1".to_owned(),
-            tenant: "bench".to_owned(),
+            tenant: TENANT.to_owned(),
             job: "bench".to_owned(),
             slot_ms: 0,
             attempt: 1,

@@ -6,24 +6,28 @@
 //!
 //! A file is the artifact as wasmtime wrote it and, behind it, its checksum: in one file, because one rename then moves both
 //! and no crash leaves a pair that disagrees. wasmtime finds its sections from the file's front and ignores what follows
-//! them. The checksum is against damage, such as a failing disk's, and not against an attacker: whoever can write to the
-//! directory is this host's user already.
+//! them. The checksum is against damage, such as a failing disk's or a power cut's, and not against an attacker: whoever can
+//! write to the directory is this host's user already.
+//!
+//! A compiler writes into a [`Draft`], a temporary file that the host has made and locked; the host looks at what it has
+//! become and renames it. A draft that nobody has locked belongs to a host that is gone, and is removed.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
-use std::hash::{Hash, Hasher};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use sha2::{Digest as _, Sha256};
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
 use thiserror::Error;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::compile::Artifact;
+use crate::engine;
 use crate::plugin::Digest;
 
 /// The directory for compiled code cannot be used.
@@ -57,10 +61,23 @@ pub(crate) struct CodeCache {
     dir: PathBuf,
     engine_hash: String,
     limit: u64,
+    /// Where the directory is this sandbox's alone, it goes with it.
+    _private: Option<TempDir>,
 }
 
+/// A temporary file in the directory for a compiler to write to; removed unless it is kept.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    path: PathBuf,
+    name: String,
+    /// Holds the lock that says that somebody still wants it.
+    file: File,
+}
+
+const DRAFT: &str = "tmp";
+
 impl CodeCache {
-    /// Makes the directory where it is missing.
+    /// Makes the directory where it is missing, and removes what dead hosts have left in it.
     pub(crate) fn open(dir: &Path, engine: &Engine, limit: u64) -> Result<CodeCache, CacheError> {
         let failed = |source| CacheError::Io { path: dir.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
@@ -70,44 +87,93 @@ impl CodeCache {
         if let Some(problem) = problem {
             return Err(CacheError::Unsafe { path: dir.to_owned(), problem });
         }
-        Ok(CodeCache { dir: dir.to_owned(), engine_hash: engine_hash(engine), limit })
+        // A compiler is started in this directory, so it must be found from everywhere.
+        let dir = dir.canonicalize().map_err(failed)?;
+        let cache = CodeCache { dir, engine_hash: engine::compatibility(engine), limit, _private: None };
+        if let Err(error) = cache.remove_abandoned() {
+            tracing::warn!(dir = %cache.dir.display(), %error, "cannot clean up after compilers that are gone");
+        }
+        Ok(cache)
+    }
+
+    /// A directory for this sandbox alone, where the system keeps temporary files; it goes with the sandbox.
+    pub(crate) fn private(engine: &Engine, limit: u64) -> Result<CodeCache, CacheError> {
+        let made = tempfile::Builder::new()
+            .prefix("leasehold-compiled-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir()
+            .map_err(|source| CacheError::Io { path: std::env::temp_dir(), source })?;
+        let cache = CodeCache::open(made.path(), engine, limit)?;
+        Ok(CodeCache { _private: Some(made), ..cache })
+    }
+
+    /// Names the engine that compiled code in here fits.
+    pub(crate) fn engine_hash(&self) -> &str {
+        &self.engine_hash
+    }
+
+    /// Where it is, as an absolute path.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The compiled component, where it is there and sound. A file that cannot be used is removed.
     pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> Option<Component> {
-        let path = self.path(digest);
-        match self.map(engine, &path) {
-            Ok(component) => {
-                if let Err(error) = mark_as_used(&path) {
-                    tracing::debug!(path = %path.display(), %error, "cannot mark compiled code as used");
-                }
-                Some(component)
-            }
+        match self.load_kept(engine, digest) {
+            Ok(component) => Some(component),
             Err(Unusable::Missing) => None,
-            Err(Unusable::Because(reason)) => {
-                tracing::warn!(path = %path.display(), reason, "compiled code cannot be used and is made anew");
-                if let Err(error) = fs::remove_file(&path) {
-                    tracing::warn!(path = %path.display(), %error, "cannot remove it");
-                }
+            Err(Unusable::Because(reason) | Unusable::Refused(reason)) => {
+                tracing::warn!(%digest, reason, "compiled code cannot be used and is made anew");
                 None
             }
         }
     }
 
-    /// Keeps an artifact: written beside, synced and renamed, so that a reader never sees half of it.
-    pub(crate) fn store(&self, digest: &Digest, artifact: &Artifact) -> io::Result<()> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+    /// The same where the code has just been made, so that it should be there.
+    pub(crate) fn load_kept(&self, engine: &Engine, digest: &Digest) -> Result<Component, Unusable> {
         let path = self.path(digest);
-        let unique = format!("{}.{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let beside = path.with_extension(unique);
-        let written =
-            write_synced(&beside, &artifact.0, checksum(&artifact.0)).and_then(|()| fs::rename(&beside, &path));
-        if written.is_err() {
-            // Best effort: what remains is found by the next clean-up.
-            let _ = fs::remove_file(&beside);
+        let mapped = self.map(engine, &path);
+        match &mapped {
+            Ok(_) => {
+                if let Err(error) = mark_as_used(&path) {
+                    tracing::debug!(path = %path.display(), %error, "cannot mark compiled code as used");
+                }
+            }
+            Err(Unusable::Missing) => {}
+            Err(Unusable::Because(_) | Unusable::Refused(_)) => {
+                if let Err(error) = fs::remove_file(&path) {
+                    tracing::warn!(path = %path.display(), %error, "cannot remove compiled code that cannot be used");
+                }
+            }
         }
-        written?;
-        if let Err(error) = self.evict(&path) {
+        mapped
+    }
+
+    /// A new, empty file for a compiler to write to.
+    pub(crate) fn draft(&self, digest: &Digest) -> io::Result<Draft> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{digest}-{}.{}.{number}.{DRAFT}", self.engine_hash, std::process::id());
+        let path = self.dir.join(&name);
+        // Whoever cleans up takes this lock alone, and so never sees a draft before its owner has locked it.
+        let dir = File::open(&self.dir)?;
+        flock(&dir, FlockOperation::LockShared)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let draft = Draft { path, name, file };
+        flock(&draft.file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(draft)
+    }
+
+    /// Takes over what a compiler has written: by rename, so that a reader never sees half of it.
+    pub(crate) fn keep(&self, digest: &Digest, draft: Draft, artifact: &Artifact) -> io::Result<()> {
+        let found = draft.file.metadata()?.len();
+        let told = artifact.size.saturating_add(size_of::<Checksum>() as u64);
+        if found != told {
+            return Err(io::Error::other(format!("the compiler told of {told} bytes and wrote {found}")));
+        }
+        let path = self.path(digest);
+        fs::rename(&draft.path, &path)?;
+        if let Err(error) = self.evict(&path).and_then(|()| self.remove_abandoned()) {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot clean up compiled code");
         }
         Ok(())
@@ -128,14 +194,40 @@ impl CodeCache {
         }
         verify(File::open(path)?)?;
         // SAFETY: the bytes must be what wasmtime's compiler wrote for this engine, and must not change while they are mapped.
-        // They were written by `store` from the compiler's output: nobody else can have put them there, because the directory
-        // (checked when it was opened) and the file (checked above) belong to this user and give nobody else access. They
-        // were written whole or not at all: `store` syncs before it renames. They do not change: files are replaced by
-        // rename, never written in place. What the disk did to them since is noticed: the checksum, made from the compiler's
-        // output in memory, has just been compared with what a read of the whole file gave. They fit the engine: its
-        // compatibility hash is part of the name, and wasmtime compares version and settings itself.
+        // They were written by this program, started as a compiler, from wasmtime's output: nobody else can have put them there,
+        // because the directory (checked when it was opened) and the file (checked above) belong to this user and give nobody
+        // else access. They do not change: a compiler has ended, with all it may have started, before its file gets this
+        // name, and files are replaced by rename, never written in place. They are whole, and what the disk did to them is
+        // noticed: the checksum, made from wasmtime's output in memory, has just been compared with what a read of the whole
+        // file gave. They fit the engine: its compatibility hash is part of the name, and wasmtime compares version and
+        // settings itself.
         let component = unsafe { Component::deserialize_file(engine, path) };
-        component.map_err(|error| Unusable::Because(format!("{error:#}")))
+        component.map_err(|error| {
+            let is_systems = error.chain().any(|cause| cause.is::<io::Error>() || cause.is::<rustix::io::Errno>());
+            let reason = format!("{error:#}");
+            if is_systems { Unusable::Because(reason) } else { Unusable::Refused(reason) }
+        })
+    }
+
+    /// Removes drafts whose owners are gone.
+    fn remove_abandoned(&self) -> io::Result<()> {
+        let dir = File::open(&self.dir)?;
+        // Somebody else is about to make a draft or cleans up already.
+        if flock(&dir, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.dir)? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != DRAFT) {
+                continue;
+            }
+            let Ok(file) = File::open(&path) else { continue };
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                fs::remove_file(&path)?;
+                tracing::debug!(path = %path.display(), "removed what a compiler that is gone has left");
+            }
+        }
+        Ok(())
     }
 
     /// Removes what was used longest ago until the directory keeps its limit; never what was just written.
@@ -144,9 +236,11 @@ impl CodeCache {
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             // Another host process may remove files at any time.
+            let path = entry.path();
             if let Ok(metadata) = entry.metadata()
                 && metadata.is_file()
-                && entry.path() != newest
+                && path != newest
+                && path.extension().is_none_or(|extension| extension != DRAFT)
             {
                 files.push((metadata.modified()?, metadata.len(), entry.file_name()));
             }
@@ -168,9 +262,27 @@ impl CodeCache {
     }
 }
 
-enum Unusable {
+impl Draft {
+    /// Its name in the directory.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // One that was kept has another name by now. What cannot be removed is found by the next clean-up.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Why compiled code cannot be used.
+pub(crate) enum Unusable {
     Missing,
+    /// The file is damaged, or the system does not give it.
     Because(String),
+    /// The engine does not take what is in it.
+    Refused(String),
 }
 
 impl From<io::Error> for Unusable {
@@ -189,18 +301,12 @@ fn access_problem(metadata: &Metadata) -> Option<String> {
     (mode & 0o077 != 0).then(|| format!("its mode is {mode:04o}, which lets others in"))
 }
 
-fn write_synced(path: &Path, artifact: &[u8], checksum: Checksum) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(artifact)?;
-    file.write_all(&checksum)?;
-    file.sync_all()
-}
-
 /// A CRC-32, little end first.
 type Checksum = [u8; 4];
 
-fn checksum(artifact: &[u8]) -> Checksum {
-    crc32fast::hash(artifact).to_le_bytes()
+/// What stands behind an artifact in its file.
+pub(crate) fn checksum(artifact: &[u8]) -> u32 {
+    crc32fast::hash(artifact)
 }
 
 /// Compares the artifact with the checksum behind it. wasmtime itself checks no more than the structure: damaged machine code
@@ -209,7 +315,7 @@ fn checksum(artifact: &[u8]) -> Checksum {
 /// The file is read and not mapped, so that what the disk cannot read is an error and not a signal that ends the host.
 fn verify(mut file: File) -> Result<(), Unusable> {
     // Fits the processor's cache, so that bytes are summed where they were just copied to.
-    const PIECE: usize = 128 * 1024;
+    const PIECE: usize = 64 * 1024;
     let size = file.metadata()?.len();
     let Some(artifact_size) = size.checked_sub(size_of::<Checksum>() as u64) else {
         return Err(Unusable::Because(format!("it is cut off: {size} bytes are left")));
@@ -237,19 +343,4 @@ fn mark_as_used(path: &Path) -> io::Result<()> {
     let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
     Ok(rustix::fs::futimens(File::open(path)?, &times)?)
-}
-
-fn engine_hash(engine: &Engine) -> String {
-    struct Sink(Sha256);
-    impl Hasher for Sink {
-        fn write(&mut self, bytes: &[u8]) {
-            self.0.update(bytes);
-        }
-        fn finish(&self) -> u64 {
-            0
-        }
-    }
-    let mut sink = Sink(Sha256::new());
-    engine.precompile_compatibility_hash().hash(&mut sink);
-    sink.0.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }

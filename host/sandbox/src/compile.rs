@@ -1,45 +1,79 @@
-//! Bytes to machine code: a narrow door, because compilers are the easiest thing to attack with a file.
+//! Bytes to machine code, in a process of its own: compilers are the easiest thing to attack with a file.
 //!
-//! What goes in has passed the structural scan; what comes out is an artifact for the cache. Nothing else of the sandbox is
-//! touched here, so that the work can move into a process of its own.
+//! A hundred kilobytes can ask a compiler for minutes and gigabytes, and nothing inside a process can take them back. So the
+//! host itself reads a file once, looks at its size and its first bytes, and names it by its SHA-256. Everything beyond that
+//! happens in a child process of the same binary: the structural scan, validation, code generation. The child limits itself
+//! before it reads a byte ([`child`]), the host limits the time it waits ([`process`]), and a child that breaks off for
+//! whatever reason is a refusal of that one file.
+//!
+//! **What a child that was taken over could do.** It runs as the host's user, so these limits are no jail: they are against
+//! cost, not against intrusion. What it answers is read within bounds and believed no further than a stranger's file would
+//! be. But the machine code it hands over is executed by the host, which cannot check it: whoever takes over the compiler
+//! by a bug in it decides what that code does, exactly as if the compiler ran in the host. The compiler is safe Rust, and
+//! that is the defence.
 
-use wasmparser::Validator;
-use wasmtime::Engine;
-use wasmtime::component::Component;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::refusal::Refusal;
-use crate::text;
+use serde::{Deserialize, Serialize};
 
-/// Machine code for one component, as wasmtime writes it.
-pub(crate) struct Artifact(pub(crate) Vec<u8>);
+mod child;
+mod confine;
+mod process;
+mod protocol;
 
-/// Validates and compiles a component. Takes long: call it on a thread of its own.
-///
-/// # Errors
-///
-/// [`Refusal::Invalid`] or [`Refusal::Compile`], in the validator's and the compiler's words.
-pub(crate) fn compile(engine: &Engine, component: &[u8]) -> Result<Artifact, Refusal> {
-    validate(engine, component)?;
-    engine.precompile_component(component).map(Artifact).map_err(|error| not_compiled(&error))
+pub use child::run_compiler;
+pub(crate) use process::Compiler;
+pub(crate) use protocol::{Answer, Artifact, Why};
+
+/// What compiling one plugin may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompileLimits {
+    /// Bytes of address space of the compiler's process.
+    pub memory: u64,
+    /// Processor time, in whole seconds; a part of a second counts as one.
+    pub cpu: Duration,
+    /// Time by the clock, however little of it the process gets.
+    pub wall: Duration,
+    /// Bytes of machine code.
+    pub output: u64,
 }
 
-/// Like [`compile`], but for use at once, where there is nowhere to keep the artifact.
-pub(crate) fn compile_in_memory(engine: &Engine, component: &[u8]) -> Result<Component, Refusal> {
-    validate(engine, component)?;
-    Component::from_binary(engine, component).map_err(|error| not_compiled(&error))
-}
-
-/// The compiler validates as well, but mixed with its own work: what is wrong with the file is told apart here.
-fn validate(engine: &Engine, component: &[u8]) -> Result<(), Refusal> {
-    let features = engine.get_wasm_features();
-    match Validator::new_with_features(features).validate_all(component) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Refusal::Invalid { detail: text::bound(&text::escape(&error.to_string()), MAX_DETAIL) }),
+impl Default for CompileLimits {
+    /// 3 GiB, 60 s of processor time in 90 s, 256 MiB of machine code.
+    fn default() -> Self {
+        CompileLimits {
+            memory: 3 << 30,
+            cpu: Duration::from_secs(60),
+            wall: Duration::from_secs(90),
+            output: 256 << 20,
+        }
     }
 }
 
-const MAX_DETAIL: usize = 2 * 1024;
+/// The program that compiles: it calls [`run_compiler`] with its last argument and does nothing before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompilerCommand {
+    /// The program, by an absolute path: it is started in another folder.
+    pub program: PathBuf,
+    /// What stands before the argument that is meant for [`run_compiler`].
+    pub args: Vec<OsString>,
+}
 
-fn not_compiled(error: &wasmtime::Error) -> Refusal {
-    Refusal::Compile { detail: text::bound(&text::escape(&format!("{error:#}")), MAX_DETAIL) }
+impl CompilerCommand {
+    /// The running program itself, with these arguments.
+    ///
+    /// On Linux it is the very file that runs, also when another one has taken its place since, as a deploy does: compiled code
+    /// fits one version.
+    ///
+    /// # Errors
+    ///
+    /// The system does not say which program runs.
+    pub fn this_program<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> io::Result<CompilerCommand> {
+        let program =
+            if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
+        Ok(CompilerCommand { program, args: args.into_iter().map(Into::into).collect() })
+    }
 }

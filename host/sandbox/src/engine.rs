@@ -1,7 +1,10 @@
 //! The one engine all guests share, and the threads they run on.
 
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::num::NonZeroUsize;
+
+use sha2::{Digest as _, Sha256};
 
 use tokio::runtime::{Builder, Runtime};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, WasmBacktraceDetails};
@@ -45,6 +48,33 @@ pub(crate) fn metered_engine() -> wasmtime::Result<Engine> {
     let mut config = config();
     config.consume_fuel(true).allocation_strategy(InstanceAllocationStrategy::OnDemand);
     Engine::new(&config)
+}
+
+/// Makes an engine whose compiled code fits that of [`engine`], or of [`metered_engine`]. It runs nothing, so it reserves
+/// nothing.
+pub(crate) fn for_compiling(metered: bool) -> wasmtime::Result<Engine> {
+    if metered {
+        return metered_engine();
+    }
+    let mut config = config();
+    config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+    Engine::new(&config)
+}
+
+/// Names everything that compiled code depends on: version, settings, processor. Code fits where the names are equal.
+pub(crate) fn compatibility(engine: &Engine) -> String {
+    struct Sink(Sha256);
+    impl Hasher for Sink {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    let mut sink = Sink(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut sink);
+    sink.0.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn config() -> Config {

@@ -60,22 +60,46 @@ pub struct Inspection {
 }
 
 /// Tells what a file is. Takes time linear in its size and compiles nothing.
+///
+/// It reads a stranger's bytes in the calling process: for commands that look at a file and end. A host, which has leases to
+/// keep, [loads](crate::Sandbox::load_bytes), where the same is done in a process apart.
 pub fn inspect(bytes: &[u8]) -> Inspection {
-    let kind = kind_of(bytes);
-    let (structure, verdict) = match judge(kind, bytes) {
+    let glance = Glance::new(bytes);
+    let scanned = glance.verdict.clone().and_then(|()| scan::scan(bytes));
+    match scanned {
         Ok(structure) => {
-            let verdict = fits_the_world(&structure);
-            (structure, verdict)
+            let verdict = fits(glance.kind, &structure);
+            glance.with(structure, verdict)
         }
-        Err((structure, refusal)) => (structure, Err(refusal)),
-    };
-    Inspection {
-        kind,
-        digest: Digest::new(Sha256::digest(bytes).into()),
-        size: bytes.len(),
-        imports: structure.imports,
-        exports: structure.exports,
-        verdict,
+        Err(refusal) => glance.with(Structure::default(), Err(refusal)),
+    }
+}
+
+/// What is seen of a file without reading its structure: its size, its first bytes and its digest.
+pub(crate) struct Glance {
+    pub(crate) kind: FileKind,
+    pub(crate) digest: Digest,
+    pub(crate) size: usize,
+    /// Whether it is worth a closer look.
+    pub(crate) verdict: Result<(), Refusal>,
+}
+
+impl Glance {
+    pub(crate) fn new(bytes: &[u8]) -> Glance {
+        let kind = kind_of(bytes);
+        let digest = Digest::new(Sha256::digest(bytes).into());
+        Glance { kind, digest, size: bytes.len(), verdict: first_bytes_fit(kind, bytes) }
+    }
+
+    pub(crate) fn with(self, structure: Structure, verdict: Result<(), Refusal>) -> Inspection {
+        Inspection {
+            kind: self.kind,
+            digest: self.digest,
+            size: self.size,
+            imports: structure.imports,
+            exports: structure.exports,
+            verdict,
+        }
     }
 }
 
@@ -84,7 +108,7 @@ const MAGIC: &[u8; 4] = b"\0asm";
 const HEADER: usize = 8;
 const LISTED_NAMES: usize = 10;
 
-fn kind_of(bytes: &[u8]) -> FileKind {
+pub(crate) fn kind_of(bytes: &[u8]) -> FileKind {
     if bytes.is_empty() {
         FileKind::Empty
     } else if Engine::detect_precompiled(bytes).is_some() {
@@ -100,34 +124,32 @@ fn kind_of(bytes: &[u8]) -> FileKind {
     }
 }
 
-/// The structure of a component, or why the file is none, with as much structure as could be read.
-fn judge(kind: FileKind, bytes: &[u8]) -> Result<Structure, (Structure, Refusal)> {
-    let refuse = |refusal| Err((Structure::default(), refusal));
+/// Whether a file's size and first bytes are those of something with a structure.
+fn first_bytes_fit(kind: FileKind, bytes: &[u8]) -> Result<(), Refusal> {
     if bytes.len() as u64 > MAX_PLUGIN_BYTES {
-        return refuse(Refusal::TooLarge { limit: MAX_PLUGIN_BYTES });
+        return Err(Refusal::TooLarge { limit: MAX_PLUGIN_BYTES });
     }
-    match kind {
-        FileKind::Empty => refuse(Refusal::Empty),
-        FileKind::Precompiled => refuse(Refusal::Precompiled),
-        FileKind::Text => refuse(Refusal::Text { hint: text_hint(bytes) }),
-        FileKind::Other if bytes.len() < HEADER && is_cut_header(bytes) => {
-            refuse(Refusal::Truncated { size: bytes.len() })
-        }
-        FileKind::Other if bytes.starts_with(MAGIC) => refuse(Refusal::Invalid {
+    Err(match kind {
+        FileKind::Component | FileKind::CoreModule => return Ok(()),
+        FileKind::Empty => Refusal::Empty,
+        FileKind::Precompiled => Refusal::Precompiled,
+        FileKind::Text => Refusal::Text { hint: text_hint(bytes) },
+        FileKind::Other if bytes.len() < HEADER && is_cut_header(bytes) => Refusal::Truncated { size: bytes.len() },
+        FileKind::Other if bytes.starts_with(MAGIC) => Refusal::Invalid {
             detail: format!(
                 "it has WebAssembly's magic but the unknown version {}",
                 hex(&bytes[4..bytes.len().min(8)])
             ),
-        }),
-        FileKind::Other => refuse(Refusal::NotWasm { first_bytes: hex(&bytes[..bytes.len().min(4)]) }),
-        FileKind::CoreModule => match scan::scan(bytes) {
-            Ok(structure) => {
-                let embedded_type = structure.embedded_type;
-                Err((structure, Refusal::CoreModule { embedded_type }))
-            }
-            Err(refusal) => refuse(refusal),
         },
-        FileKind::Component => scan::scan(bytes).map_err(|refusal| (Structure::default(), refusal)),
+        FileKind::Other => Refusal::NotWasm { first_bytes: hex(&bytes[..bytes.len().min(4)]) },
+    })
+}
+
+/// Whether what has this structure is a plugin, as far as names can tell.
+pub(crate) fn fits(kind: FileKind, structure: &Structure) -> Result<(), Refusal> {
+    match kind {
+        FileKind::CoreModule => Err(Refusal::CoreModule { embedded_type: structure.embedded_type }),
+        _ => fits_the_world(structure),
     }
 }
 

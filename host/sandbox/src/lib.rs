@@ -1,7 +1,8 @@
 //! Runs plugins in wasmtime: bounded, interruptible, and apart from everything that must stay prompt.
 //!
 //! A [`Sandbox`] owns the engine, the threads that guests run on and the cache of compiled code. It [loads](Sandbox::load)
-//! a file into a [`Plugin`], refusing what is not one with a [`Refusal`] that says why, and [starts](Sandbox::start) one
+//! a file into a [`Plugin`], refusing what is not one with a [`Refusal`] that says why (a process apart looks into it and
+//! compiles it), and [starts](Sandbox::start) one
 //! attempt of it as an [`Execution`]: something to wait for, and a [`Signal`] to stop it by. What came of it is told by
 //! [`Ended`], whatever the guest did.
 //!
@@ -26,13 +27,16 @@ mod memory;
 mod outcome;
 mod plugin;
 mod refusal;
+mod refused;
 mod sandbox;
 mod scan;
 mod signal;
 mod text;
 mod ticker;
+mod turns;
 
 pub use cache::CacheError;
+pub use compile::{CompileLimits, CompilerCommand, run_compiler};
 pub use engine::Allocation;
 pub use execution::{Execution, Progress};
 pub use inspect::{FileKind, HANDLER_INTERFACE, Inspection, inspect};
@@ -42,7 +46,7 @@ pub use log::{LogLevel, LogLine, LogSink, LogSource};
 pub use memory::{MemoryFull, MemoryLedger, MemoryShare};
 pub use outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError, Usage};
 pub use plugin::{CodeOrigin, Digest, Plugin, read_plugin_file};
-pub use refusal::{PluginError, Refusal};
+pub use refusal::{CompileLimit, Counted, PluginError, Refusal};
 pub use sandbox::{Sandbox, SandboxError, SandboxSettings};
 pub use signal::{Signal, StopReason};
 pub use text::escape;

@@ -1,69 +1,156 @@
-//! From bytes to a plugin that is ready to start: look, refuse, compile or find compiled, link.
+//! From bytes to a plugin that is ready to start: look, refuse, find compiled or have compiled, link.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
 
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
-use crate::cache::CodeCache;
-use crate::compile;
+use crate::cache::{CodeCache, Unusable};
+use crate::compile::{Answer, Artifact, Compiler, Why};
 use crate::guest::{self, Guest};
 use crate::imports::bindings::JobPre;
-use crate::inspect::inspect;
+use crate::inspect::{Glance, fits};
 use crate::invocation::MonotonicClock;
-use crate::plugin::{CodeOrigin, Digest, Plugin};
-use crate::refusal::Refusal;
+use crate::plugin::{CodeOrigin, Plugin};
+use crate::refusal::{CompileLimit, PluginError, Refusal};
+use crate::refused::Refused;
+use crate::scan::Structure;
 use crate::text;
 
 /// Everything loading needs.
 pub(crate) struct Loader {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<Guest>,
-    pub(crate) cache: Option<CodeCache>,
+    pub(crate) cache: CodeCache,
+    pub(crate) compiler: Compiler,
     pub(crate) clock: MonotonicClock,
     pub(crate) refused: Refused,
 }
 
+/// What is known of a plugin's bytes without a compiler.
+pub(crate) enum Known {
+    Ready(Arc<Plugin>),
+    /// They must be compiled. So much time has been spent on them.
+    No(Glance, Duration),
+}
+
 impl Loader {
-    /// Takes long where the code must be compiled: call it on a thread of its own.
-    pub(crate) fn load(&self, bytes: &[u8]) -> Result<Arc<Plugin>, Refusal> {
+    /// Finds what was compiled before. Blocks on the disk.
+    ///
+    /// # Errors
+    ///
+    /// The bytes cannot be a plugin, or were refused before.
+    pub(crate) fn find(&self, bytes: &[u8]) -> Result<Known, Refusal> {
         let began = (self.clock)();
-        let inspection = inspect(bytes);
-        inspection.verdict.clone()?;
-        let digest = inspection.digest;
-        if let Some(refusal) = self.refused.get(&digest) {
-            return Err(refusal);
-        }
-        let (component, origin) =
-            self.component(bytes, &digest).inspect_err(|refusal| self.refused.add(digest, refusal))?;
-        let pre = self.link(&component).inspect_err(|refusal| self.refused.add(digest, refusal))?;
-        let ready_in = (self.clock)().saturating_sub(began);
-        Ok(Arc::new(Plugin::new(pre, inspection, origin, ready_in)))
+        let glance = Glance::new(bytes);
+        glance.verdict.clone()?;
+        self.known(glance, began)
     }
 
-    fn component(&self, bytes: &[u8], digest: &Digest) -> Result<(Component, CodeOrigin), Refusal> {
-        if let Some(cache) = &self.cache {
-            if let Some(component) = cache.load(&self.engine, digest) {
-                return Ok((component, CodeOrigin::Cache));
+    /// Has the bytes compiled, unless somebody else has had them compiled meanwhile. Takes long, and belongs on a thread of
+    /// its own that lasts as long as the compiler does.
+    ///
+    /// # Errors
+    ///
+    /// [`PluginError`], with the reason.
+    pub(crate) fn compile(
+        &self,
+        bytes: &Arc<Vec<u8>>,
+        glance: Glance,
+        spent: Duration,
+    ) -> Result<Arc<Plugin>, PluginError> {
+        let began = (self.clock)().saturating_sub(spent);
+        let glance = match self.known(glance, began)? {
+            Known::Ready(plugin) => return Ok(plugin),
+            Known::No(glance, _) => glance,
+        };
+        let digest = glance.digest;
+        let (structure, component) = self.compiled(bytes, &glance).inspect_err(|error| {
+            if let PluginError::Refused(refusal) = error {
+                self.refused.add(digest, refusal, (self.clock)());
             }
-            let artifact = compile::compile(&self.engine, bytes)?;
-            match cache.store(digest, &artifact) {
-                Ok(()) => {
-                    if let Some(component) = cache.load(&self.engine, digest) {
-                        return Ok((component, CodeOrigin::Compiled));
-                    }
-                    tracing::warn!(%digest, "compiled code was kept but cannot be loaded; compiling once more");
-                }
-                Err(error) => tracing::warn!(%digest, %error, "cannot keep compiled code; compiling once more"),
-            }
+        })?;
+        Ok(self.plugin(&component, glance, structure, CodeOrigin::Compiled, began)?)
+    }
+
+    fn known(&self, glance: Glance, began: Duration) -> Result<Known, Refusal> {
+        if let Some(refusal) = self.refused.get(&glance.digest, (self.clock)()) {
+            return Err(refusal);
         }
-        let component = compile::compile_in_memory(&self.engine, bytes)?;
-        Ok((component, CodeOrigin::Compiled))
+        let Some(component) = self.cache.load(&self.engine, &glance.digest) else {
+            return Ok(Known::No(glance, (self.clock)().saturating_sub(began)));
+        };
+        let ty = component.component_type();
+        let structure = Structure::named(
+            ty.imports(&self.engine).map(|(name, _)| name),
+            ty.exports(&self.engine).map(|(name, _)| name),
+        );
+        self.plugin(&component, glance, structure, CodeOrigin::Cache, began).map(Known::Ready)
+    }
+
+    fn compiled(&self, bytes: &Arc<Vec<u8>>, glance: &Glance) -> Result<(Structure, Component), PluginError> {
+        let failed = |error| PluginError::Host(Arc::new(error));
+        let draft = self.cache.draft(&glance.digest).map_err(failed)?;
+        let answer = self.compiler.run(bytes, self.cache.dir(), draft.name())?;
+        let (structure, artifact) = self.artifact(answer, glance)?;
+        self.cache.keep(&glance.digest, draft, &artifact).map_err(failed)?;
+        let component = self.cache.load_kept(&self.engine, &glance.digest).map_err(|unusable| match unusable {
+            Unusable::Missing => failed(io::Error::other("the compiled code has gone")),
+            Unusable::Because(reason) => {
+                failed(io::Error::other(format!("the compiled code cannot be used: {reason}")))
+            }
+            Unusable::Refused(reason) => Refusal::Demanding { detail: detail(&reason) }.into(),
+        })?;
+        Ok((structure, component))
+    }
+
+    /// What the compiler has made, or why it has made nothing.
+    fn artifact(&self, answer: Answer, glance: &Glance) -> Result<(Structure, Artifact), PluginError> {
+        let limits = &self.compiler.limits;
+        let refusal = match answer {
+            Answer::Compiled { structure, artifact } => {
+                fits(glance.kind, &structure)?;
+                return Ok((structure, artifact));
+            }
+            Answer::Failed { detail, os_error } => {
+                let kind = os_error.map_or(io::ErrorKind::Other, |code| io::Error::from_raw_os_error(code).kind());
+                return Err(PluginError::Host(Arc::new(io::Error::new(kind, detail))));
+            }
+            Answer::Refused { structure, why } => match why {
+                Why::Unfit => match fits(glance.kind, &structure) {
+                    Err(refusal) => refusal,
+                    Ok(()) => Refusal::CompilerAnswer { how: "it refuses what fits".to_owned() },
+                },
+                Why::Truncated => Refusal::Truncated { size: glance.size },
+                Why::TooComplex { what, found, limit } => Refusal::TooComplex { what, found, limit },
+                Why::Invalid { detail } => Refusal::Invalid { detail },
+                Why::Compile { detail } => Refusal::Compile { detail },
+                Why::Memory => Refusal::CompileLimit { limit: CompileLimit::Memory(limits.memory) },
+                Why::Output => Refusal::CompileLimit { limit: CompileLimit::Output(limits.output) },
+                Why::Panicked { detail } => Refusal::CompilerBroke { how: format!("it panicked: {detail}") },
+            },
+        };
+        Err(refusal.into())
+    }
+
+    fn plugin(
+        &self,
+        component: &Component,
+        glance: Glance,
+        structure: Structure,
+        origin: CodeOrigin,
+        began: Duration,
+    ) -> Result<Arc<Plugin>, Refusal> {
+        let pre =
+            self.link(component).inspect_err(|refusal| self.refused.add(glance.digest, refusal, (self.clock)()))?;
+        let ready_in = (self.clock)().saturating_sub(began);
+        Ok(Arc::new(Plugin::new(pre, glance.with(structure, Ok(())), origin, ready_in)))
     }
 
     fn link(&self, component: &Component) -> Result<JobPre<Guest>, Refusal> {
-        let detail = |error: wasmtime::Error| text::bound(&text::escape(&format!("{error:#}")), 1024);
+        let detail = |error: wasmtime::Error| detail(&format!("{error:#}"));
         let pre = self
             .linker
             .instantiate_pre(component)
@@ -74,42 +161,7 @@ impl Loader {
     }
 }
 
-/// How many refused digests are remembered.
-const REMEMBERED: usize = 256;
-
-/// What was compiled or linked in vain, so that a bad file that stays in place costs that once.
-#[derive(Default)]
-pub(crate) struct Refused(Mutex<VecDeque<(Digest, Refusal)>>);
-
-impl Refused {
-    fn get(&self, digest: &Digest) -> Option<Refusal> {
-        self.all().iter().find(|(known, _)| known == digest).map(|(_, refusal)| refusal.clone())
-    }
-
-    fn add(&self, digest: Digest, refusal: &Refusal) {
-        let mut all = self.all();
-        all.truncate(REMEMBERED - 1);
-        all.push_front((digest, refusal.clone()));
-    }
-
-    fn all(&self) -> MutexGuard<'_, VecDeque<(Digest, Refusal)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refused_digests_are_remembered_with_their_reason_and_the_oldest_are_forgotten() {
-        let refused = Refused::default();
-        let digest = |n: usize| Digest::new(std::array::from_fn(|at| n.to_le_bytes().get(at).copied().unwrap_or(0)));
-        for n in 0..1_000 {
-            refused.add(digest(n), &Refusal::Compile { detail: n.to_string() });
-        }
-        assert_eq!(refused.get(&digest(999)), Some(Refusal::Compile { detail: "999".to_owned() }));
-        assert_eq!(refused.get(&digest(0)), None);
-        assert_eq!(refused.all().len(), REMEMBERED);
-    }
+/// The engine's words, in which names of the component may stand.
+fn detail(words: &str) -> String {
+    text::bound(&text::escape(words), 1024)
 }

@@ -1,9 +1,12 @@
 //! Why a file is not taken as a plugin. Every message says what was found, what was wanted, and what to do.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// A plugin could not be loaded.
@@ -23,9 +26,6 @@ pub enum PluginError {
     /// The host failed while it loaded the plugin; the bytes may be good.
     #[error("this host could not load the plugin just now; it is worth another try")]
     Host(#[source] Arc<io::Error>),
-    /// The sandbox ended while the plugin was being loaded.
-    #[error("the sandbox was shut down while the plugin was being loaded")]
-    ShutDown,
 }
 
 /// What is wrong with a file's bytes.
@@ -115,7 +115,7 @@ pub enum Refusal {
     #[error("the component has {found} {what}, more than the {limit} this host compiles")]
     TooComplex {
         /// What is counted.
-        what: &'static str,
+        what: Counted,
         /// How many there are: at least this many.
         found: u64,
         /// How many there may be.
@@ -133,6 +133,152 @@ pub enum Refusal {
         /// What the compiler said.
         detail: String,
     },
+    /// Compiled, but it wants more memories, tables or instances than a guest may have.
+    #[error("an instance of the component would be larger than one may be: {detail}")]
+    Demanding {
+        /// What the engine said.
+        detail: String,
+    },
+    /// Compiling it used up what a compiler may use.
+    #[error(
+        "compiling the component takes more than {limit}, all that this host gives to one plugin; make its code smaller or \
+         split it, or have the host's operator raise the limit"
+    )]
+    CompileLimit {
+        /// Which limit.
+        limit: CompileLimit,
+    },
+    /// The compiler broke off, and would again.
+    #[error("the compiler broke off on this component: {how}; build it anew, with other optimisations")]
+    CompilerBroke {
+        /// How.
+        how: String,
+    },
+    /// The compiler was ended by somebody else.
+    #[error(
+        "the compiler was killed from outside while it worked on the component, as the system does when memory runs out; it \
+         is not tried again for some minutes"
+    )]
+    CompilerKilled,
+    /// The compiler's process said something that is no answer.
+    #[error(
+        "the compiler's process gave no answer that makes sense: {how}; it is not tried again for some minutes, and if it goes \
+         on, the host's installation is damaged"
+    )]
+    CompilerAnswer {
+        /// What it said instead.
+        how: String,
+    },
+}
+
+impl Refusal {
+    /// One word for programs and for searching: the same for the same cause, whatever the message says.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Refusal::Empty => "empty",
+            Refusal::TooLarge { .. } => "too-large",
+            Refusal::Text { .. } => "text",
+            Refusal::NotWasm { .. } => "not-wasm",
+            Refusal::Truncated { .. } => "truncated",
+            Refusal::Precompiled => "precompiled",
+            Refusal::CoreModule { .. } => "core-module",
+            Refusal::NoHandler { .. } => "no-handler",
+            Refusal::WrongVersion { .. } => "wrong-version",
+            Refusal::WrongType { .. } => "wrong-type",
+            Refusal::UnknownImport { .. } => "unknown-import",
+            Refusal::ImportMismatch { .. } => "import-mismatch",
+            Refusal::TooComplex { .. } => "too-complex",
+            Refusal::Invalid { .. } => "invalid",
+            Refusal::Compile { .. } => "compile",
+            Refusal::Demanding { .. } => "demanding",
+            Refusal::CompileLimit { limit: CompileLimit::Cpu(_) } => "compile-cpu",
+            Refusal::CompileLimit { limit: CompileLimit::Wall(_) } => "compile-time",
+            Refusal::CompileLimit { limit: CompileLimit::Memory(_) } => "compile-memory",
+            Refusal::CompileLimit { limit: CompileLimit::Output(_) } => "compile-output",
+            Refusal::CompilerBroke { .. } => "compiler-broke",
+            Refusal::CompilerKilled => "compiler-killed",
+            Refusal::CompilerAnswer { .. } => "compiler-answer",
+        }
+    }
+
+    /// Whether the cause may lie outside the bytes and pass: a machine that is busy or short of memory.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Refusal::CompileLimit { limit: CompileLimit::Wall(_) }
+                | Refusal::CompilerKilled
+                | Refusal::CompilerAnswer { .. }
+        )
+    }
+}
+
+/// What compiling a plugin used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CompileLimit {
+    /// Processor time.
+    Cpu(Duration),
+    /// Time by the clock, for want of processor time.
+    Wall(Duration),
+    /// Bytes of memory.
+    Memory(u64),
+    /// Bytes of machine code.
+    Output(u64),
+}
+
+impl fmt::Display for CompileLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompileLimit::Cpu(time) => write!(f, "{time:?} of processor time"),
+            CompileLimit::Wall(time) => write!(f, "{time:?} on this busy machine"),
+            CompileLimit::Memory(bytes) => write!(f, "{} of memory", size(*bytes)),
+            CompileLimit::Output(bytes) => write!(f, "{} of machine code", size(*bytes)),
+        }
+    }
+}
+
+fn size(bytes: u64) -> String {
+    if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{bytes} bytes") }
+}
+
+/// What of a component is counted before it is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counted {
+    /// Core modules in it.
+    CoreModules,
+    /// Components in it.
+    Components,
+    /// Functions.
+    Functions,
+    /// Bytes of one function.
+    BodyBytes,
+    /// Locals of one function.
+    Locals,
+    /// Imports of the component itself.
+    Imports,
+    /// Exports of the component itself.
+    Exports,
+}
+
+impl Counted {
+    /// In words, behind a number.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Counted::CoreModules => "core modules",
+            Counted::Components => "nested components",
+            Counted::Functions => "functions",
+            Counted::BodyBytes => "bytes in one function",
+            Counted::Locals => "locals in one function",
+            Counted::Imports => "imports",
+            Counted::Exports => "exports",
+        }
+    }
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 fn list(names: &[String]) -> String {

@@ -14,23 +14,31 @@ use wasmtime::Engine;
 use crate::attempt::Attempt;
 use crate::cache::{CacheError, CodeCache};
 use crate::capture::Capture;
+use crate::compile::{CompileLimits, Compiler, CompilerCommand};
 use crate::engine::{self, Allocation};
 use crate::execution::{self, Execution};
 use crate::guest::{self, Call};
 use crate::imports;
 use crate::invocation::{Invocation, MonotonicClock};
 use crate::limits::Limits;
-use crate::load::{Loader, Refused};
+use crate::load::{Known, Loader};
 use crate::memory::{MemoryLedger, MemoryShare};
 use crate::outcome::FailureKind;
 use crate::plugin::{Plugin, read_plugin_file};
 use crate::refusal::PluginError;
+use crate::refused::Refused;
 use crate::ticker::{Ticker, Ticking};
+use crate::turns::Turns;
 
 /// What a sandbox is made with.
 #[derive(Clone)]
 pub struct SandboxSettings {
-    /// Where compiled code is kept: a directory of this host's own, made where it is missing. None compiles every time.
+    /// The program that compiles plugins, in a process of its own for each.
+    pub compiler: CompilerCommand,
+    /// What compiling one plugin may use.
+    pub compile_limits: CompileLimits,
+    /// Where compiled code is kept: a directory of this host's own, made where it is missing. None takes a new one among the
+    /// system's temporary files, which goes with the sandbox.
     pub cache_dir: Option<PathBuf>,
     /// How many bytes of compiled code are kept there; what was used longest ago goes first.
     pub cache_bytes: u64,
@@ -48,8 +56,10 @@ pub struct SandboxSettings {
 impl SandboxSettings {
     /// The defaults: as many guest threads as processors, 256 guests, no limit of their memory together, 4 GiB of compiled
     /// code, kept nowhere yet.
-    pub fn new(clock: MonotonicClock) -> Self {
+    pub fn new(compiler: CompilerCommand, clock: MonotonicClock) -> Self {
         SandboxSettings {
+            compiler,
+            compile_limits: CompileLimits::default(),
             cache_dir: None,
             cache_bytes: 4 * 1024 * 1024 * 1024,
             guest_threads: processors(),
@@ -63,6 +73,8 @@ impl SandboxSettings {
 impl fmt::Debug for SandboxSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SandboxSettings")
+            .field("compiler", &self.compiler)
+            .field("compile_limits", &self.compile_limits)
             .field("cache_dir", &self.cache_dir)
             .field("cache_bytes", &self.cache_bytes)
             .field("guest_threads", &self.guest_threads)
@@ -101,7 +113,7 @@ pub struct Sandbox {
     metered: Mutex<Option<Arc<Lane>>>,
     memory: Arc<MemoryLedger>,
     /// Turns at compiling.
-    compilers: Arc<Semaphore>,
+    compilers: Turns,
     /// Places for guests.
     places: Arc<Semaphore>,
     guests: Option<Runtime>,
@@ -115,15 +127,21 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(engine: Engine, settings: &SandboxSettings) -> Result<Lane, SandboxError> {
+    fn new(engine: Engine, settings: &SandboxSettings, metered: bool) -> Result<Lane, SandboxError> {
         let cache = match &settings.cache_dir {
-            Some(dir) => Some(CodeCache::open(dir, &engine, settings.cache_bytes)?),
-            None => None,
+            Some(dir) => CodeCache::open(dir, &engine, settings.cache_bytes)?,
+            None => CodeCache::private(&engine, settings.cache_bytes)?,
+        };
+        let compiler = Compiler {
+            command: settings.compiler.clone(),
+            limits: settings.compile_limits,
+            engine: cache.engine_hash().to_owned(),
+            metered,
         };
         let linker = imports::linker(&engine).map_err(SandboxError::engine)?;
         let ticker = Ticker::start(&engine).map_err(SandboxError::Threads)?;
-        let loader = Loader { engine, linker, cache, clock: settings.clock.clone(), refused: Refused::default() };
-        Ok(Lane { loader: Arc::new(loader), ticker })
+        let (clock, refused) = (settings.clock.clone(), Refused::default());
+        Ok(Lane { loader: Arc::new(Loader { engine, linker, cache, compiler, clock, refused }), ticker })
     }
 }
 
@@ -136,11 +154,11 @@ impl Sandbox {
     pub fn new(settings: SandboxSettings) -> Result<Sandbox, SandboxError> {
         let (engine, allocation) = engine::engine(settings.max_guests).map_err(SandboxError::engine)?;
         Ok(Sandbox {
-            plain: Lane::new(engine, &settings)?,
+            plain: Lane::new(engine, &settings, false)?,
             allocation,
             metered: Mutex::new(None),
             memory: Arc::new(MemoryLedger::new(settings.memory)),
-            compilers: Arc::new(Semaphore::new((processors() / 2).max(1))),
+            compilers: Turns::new((processors() / 2).max(1)),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Some(engine::guest_runtime(settings.guest_threads.max(1)).map_err(SandboxError::Threads)?),
             watch: Some(engine::supervising_runtime().map_err(SandboxError::Threads)?),
@@ -153,8 +171,8 @@ impl Sandbox {
     /// # Errors
     ///
     /// [`PluginError`], with the reason.
-    pub async fn load(&self, path: &Path) -> Result<Arc<Plugin>, PluginError> {
-        self.load_bytes(self.read(path).await?).await
+    pub async fn load(&self, tenant: &str, path: &Path) -> Result<Arc<Plugin>, PluginError> {
+        self.load_bytes(tenant, self.read(path).await?).await
     }
 
     /// Reads and loads a plugin's file so that its fuel is counted. See [`Sandbox::load_bytes_metered`].
@@ -162,20 +180,21 @@ impl Sandbox {
     /// # Errors
     ///
     /// [`PluginError`], with the reason.
-    pub async fn load_metered(&self, path: &Path) -> Result<Arc<Plugin>, PluginError> {
-        self.load_bytes_metered(self.read(path).await?).await
+    pub async fn load_metered(&self, tenant: &str, path: &Path) -> Result<Arc<Plugin>, PluginError> {
+        self.load_bytes_metered(tenant, self.read(path).await?).await
     }
 
-    /// Validates, compiles (or finds compiled) and links a plugin.
+    /// Validates, compiles (or finds compiled) and links a plugin of a tenant.
     ///
-    /// The work is done on a thread of its own, a few at a time: this only waits, on any runtime. Bytes that were refused are
-    /// refused again from memory.
+    /// The work is done on threads and in processes of its own: this only waits, on any runtime. Half as many compilers as
+    /// processors work at a time, at least one, and tenants take turns at them. Bytes that were refused are refused again
+    /// from memory. What waits holds its bytes: how much may wait is the caller's to bound.
     ///
     /// # Errors
     ///
     /// [`PluginError`], with the reason.
-    pub async fn load_bytes(&self, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
-        self.load_in(&self.plain, bytes).await
+    pub async fn load_bytes(&self, tenant: &str, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
+        self.load_in(&self.plain, tenant, bytes).await
     }
 
     /// Like [`Sandbox::load_bytes`], with code that counts fuel: it runs somewhat slower, and attempts of it can be given
@@ -184,9 +203,9 @@ impl Sandbox {
     /// # Errors
     ///
     /// [`PluginError`], with the reason.
-    pub async fn load_bytes_metered(&self, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
+    pub async fn load_bytes_metered(&self, tenant: &str, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
         let lane = self.metered_lane().map_err(|error| PluginError::Host(Arc::new(io::Error::other(error))))?;
-        self.load_in(&lane, bytes).await
+        self.load_in(&lane, tenant, bytes).await
     }
 
     /// Starts one attempt: a fresh instance on the guests' threads. Returns at once.
@@ -239,14 +258,21 @@ impl Sandbox {
         self.apart("plugin-reader", move || read_plugin_file(&path)).await?
     }
 
-    async fn load_in(&self, lane: &Lane, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
-        let turn = self.compilers.clone().acquire_owned().await.map_err(|_| PluginError::ShutDown)?;
+    async fn load_in(&self, lane: &Lane, tenant: &str, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
+        let bytes = Arc::new(bytes);
+        let (loader, content) = (lane.loader.clone(), bytes.clone());
+        let known = self.apart("plugin-loader", move || loader.find(&content)).await??;
+        let (glance, spent) = match known {
+            Known::Ready(plugin) => return Ok(plugin),
+            Known::No(glance, spent) => (glance, spent),
+        };
+        let turn = self.compilers.take(tenant).await;
         let loader = lane.loader.clone();
-        let loaded = self.apart("plugin-loader", move || {
+        let compiled = self.apart("plugin-compiler", move || {
             let _turn = turn;
-            loader.load(&bytes)
+            loader.compile(&bytes, glance, spent)
         });
-        Ok(loaded.await??)
+        compiled.await?
     }
 
     /// The engine that counts fuel, made when it is first asked for.
@@ -256,7 +282,7 @@ impl Sandbox {
             return Ok(lane.clone());
         }
         let engine = engine::metered_engine().map_err(SandboxError::engine)?;
-        let lane = Arc::new(Lane::new(engine, &self.settings)?);
+        let lane = Arc::new(Lane::new(engine, &self.settings, true)?);
         Ok(metered.insert(lane).clone())
     }
 
@@ -288,7 +314,8 @@ impl Sandbox {
         })
     }
 
-    /// Runs blocking work on a named thread of low priority.
+    /// Runs blocking work on a named thread of low priority. The thread ends when the work does and never before: a compiler
+    /// that it starts ends with it.
     async fn apart<T: Send + 'static>(
         &self,
         name: &str,
@@ -324,7 +351,7 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-/// Validators and compilers recurse.
+/// Linking compares types, which recurses.
 const LOADER_STACK: usize = 8 * 1024 * 1024;
 
 fn processors() -> usize {

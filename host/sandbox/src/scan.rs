@@ -3,9 +3,10 @@
 //! Compilers can be made to use minutes and gigabytes by small files, so what is compiled is bounded in every dimension that
 //! was seen to do so. The largest honest guest known has 14 modules, 13 354 functions, a body of 427 KB and 271 locals.
 
+use serde::{Deserialize, Serialize};
 use wasmparser::{BinaryReaderError, FunctionBody, Parser, Payload};
 
-use crate::refusal::Refusal;
+use crate::refusal::{Counted, Refusal};
 use crate::text;
 
 const MAX_CORE_MODULES: u64 = 32;
@@ -18,12 +19,36 @@ const MAX_NAMES: usize = 1_000;
 const MAX_NAME: usize = 256;
 
 /// What the pass found at the top level.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Structure {
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Vec<String>,
     /// A custom section that makes a core module ready to become a component.
     pub(crate) embedded_type: bool,
+}
+
+impl Structure {
+    /// Of names that come from elsewhere than this pass.
+    pub(crate) fn named<'a>(
+        imports: impl Iterator<Item = &'a str>,
+        exports: impl Iterator<Item = &'a str>,
+    ) -> Structure {
+        let names = |names: &mut dyn Iterator<Item = &'a str>| names.take(MAX_NAMES).map(shown).collect();
+        Structure { imports: names(&mut { imports }), exports: names(&mut { exports }), embedded_type: false }
+    }
+
+    /// Bounds and escapes every name again.
+    pub(crate) fn bound(&mut self) {
+        for names in [&mut self.imports, &mut self.exports] {
+            names.truncate(MAX_NAMES);
+            names.iter_mut().for_each(|name| *name = shown(name));
+        }
+    }
+}
+
+fn shown(name: &str) -> String {
+    text::bound(&text::escape(name), MAX_NAME)
 }
 
 /// Reads the structure of a module or component and refuses what is malformed or beyond the bounds.
@@ -65,32 +90,32 @@ impl Scan {
             Payload::ModuleSection { .. } => {
                 self.depth += 1;
                 self.core_modules += 1;
-                at_most("core modules", self.core_modules, MAX_CORE_MODULES)?;
+                at_most(Counted::CoreModules, self.core_modules, MAX_CORE_MODULES)?;
             }
             Payload::ComponentSection { .. } => {
                 self.depth += 1;
                 self.components += 1;
-                at_most("nested components", self.components, MAX_COMPONENTS)?;
+                at_most(Counted::Components, self.components, MAX_COMPONENTS)?;
             }
             Payload::End(_) => self.depth = self.depth.saturating_sub(1),
             Payload::FunctionSection(functions) => {
                 self.functions += u64::from(functions.count());
-                at_most("functions", self.functions, MAX_FUNCTIONS)?;
+                at_most(Counted::Functions, self.functions, MAX_FUNCTIONS)?;
             }
             Payload::CodeSectionEntry(body) => body_is_bounded(body)?,
             Payload::ComponentImportSection(imports) if self.depth == 0 => {
                 for import in imports.clone() {
-                    keep(&mut self.structure.imports, import?.name.name, "imports")?;
+                    keep(&mut self.structure.imports, import?.name.name, Counted::Imports)?;
                 }
             }
             Payload::ComponentExportSection(exports) if self.depth == 0 => {
                 for export in exports.clone() {
-                    keep(&mut self.structure.exports, export?.name.name, "exports")?;
+                    keep(&mut self.structure.exports, export?.name.name, Counted::Exports)?;
                 }
             }
             Payload::ExportSection(exports) if self.depth == 0 => {
                 for export in exports.clone() {
-                    keep(&mut self.structure.exports, export?.name, "exports")?;
+                    keep(&mut self.structure.exports, export?.name, Counted::Exports)?;
                 }
             }
             Payload::CustomSection(section) if self.depth == 0 => {
@@ -104,22 +129,22 @@ impl Scan {
 
 fn body_is_bounded(body: &FunctionBody<'_>) -> Result<(), Stop> {
     let range = body.range();
-    at_most("bytes in one function", (range.end - range.start) as u64, MAX_BODY)?;
+    at_most(Counted::BodyBytes, (range.end - range.start) as u64, MAX_BODY)?;
     let mut locals: u64 = 0;
     for group in body.get_locals_reader()? {
         locals += u64::from(group?.0);
-        at_most("locals in one function", locals, MAX_LOCALS)?;
+        at_most(Counted::Locals, locals, MAX_LOCALS)?;
     }
     Ok(())
 }
 
-fn keep(names: &mut Vec<String>, name: &str, what: &'static str) -> Result<(), Stop> {
+fn keep(names: &mut Vec<String>, name: &str, what: Counted) -> Result<(), Stop> {
     at_most(what, names.len() as u64 + 1, MAX_NAMES as u64)?;
-    names.push(text::bound(&text::escape(name), MAX_NAME));
+    names.push(shown(name));
     Ok(())
 }
 
-fn at_most(what: &'static str, found: u64, limit: u64) -> Result<(), Stop> {
+fn at_most(what: Counted, found: u64, limit: u64) -> Result<(), Stop> {
     if found > limit {
         return Err(Stop::Refused(Refusal::TooComplex { what, found, limit }));
     }

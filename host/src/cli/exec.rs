@@ -8,11 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use leasehold::config::JobLimits;
 use leasehold::outcome::{self, Judged};
+use leasehold::plugins::DEFAULT_TENANT;
 use leasehold::{clock, guest_limits, regular_file};
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_sandbox::{
-    Ended, Execution, GuestEnd, Invocation, LogLevel, LogLine, RunFacts, Sandbox, SandboxSettings, StopReason, escape,
+    Ended, Execution, GuestEnd, Invocation, LogLevel, LogLine, RunFacts, Sandbox, StopReason, escape,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -21,6 +22,7 @@ use tokio::sync::mpsc;
 use said::{SaidRecord, Sink, Stderr};
 
 use super::error::CliError;
+use super::loader::sandbox_settings;
 use super::output::Output;
 use super::record::{FailureRecord, OutputRecord};
 use super::signals::EndSignals;
@@ -84,11 +86,11 @@ impl Exec {
         global.refuse_configuration("exec")?;
         let limits = self.limits();
         let input = self.input(limits.payload_max)?;
-        let sandbox = Sandbox::new(SandboxSettings::new(Arc::new(|| clock::mono().0)))?;
+        let sandbox = Sandbox::new(sandbox_settings()?)?;
         let failed = |source| CliError::Plugin { file: self.file.clone(), source };
         let plugin = match limits.fuel {
-            Some(_) => sandbox.load_metered(&self.file).await,
-            None => sandbox.load(&self.file).await,
+            Some(_) => sandbox.load_metered(DEFAULT_TENANT, &self.file).await,
+            None => sandbox.load(DEFAULT_TENANT, &self.file).await,
         }
         .map_err(failed)?;
         let signals = EndSignals::listen()?;
@@ -143,7 +145,7 @@ impl Exec {
         let namespace: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(RunFacts {
             run_id: format!("{namespace}/default/{job}/exec"),
-            tenant: "default".to_owned(),
+            tenant: DEFAULT_TENANT.to_owned(),
             job,
             slot_ms: u64::try_from(now.0).unwrap_or(0),
             attempt: 1,

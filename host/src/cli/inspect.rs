@@ -1,15 +1,14 @@
 //! `leasehold inspect`: what a file is, and whether it can be a plugin.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
-use leasehold::causes::chain;
-use leasehold::clock;
-use leasehold_sandbox::{HANDLER_INTERFACE, Inspection, Sandbox, SandboxSettings, inspect, read_plugin_file};
+use leasehold::plugins::DEFAULT_TENANT;
+use leasehold_sandbox::{HANDLER_INTERFACE, Inspection, Sandbox, inspect, read_plugin_file};
 use serde::Serialize;
 
 use super::error::CliError;
+use super::loader::{self, sandbox_settings};
 use super::output::{Colour, Output, Paint};
 use super::text::{bytes, plain};
 use super::{Exit, Global};
@@ -32,11 +31,11 @@ impl Inspect {
         let content = read_plugin_file(&self.file).map_err(failed)?;
         let found = inspect(&content);
         let problem = match &found.verdict {
-            Err(refusal) => Some(refusal.to_string()),
+            Err(refusal) => Some(loader::reason(&refusal.clone().into())),
             // Only loading also validates the code and compares types.
             Ok(()) => {
-                let sandbox = Sandbox::new(SandboxSettings::new(Arc::new(|| clock::mono().0)))?;
-                sandbox.load_bytes(content).await.err().map(|error| chain(&error))
+                let sandbox = Sandbox::new(sandbox_settings()?)?;
+                sandbox.load_bytes(DEFAULT_TENANT, content).await.err().map(|error| loader::reason(&error))
             }
         };
         let exit = if problem.is_none() { Exit::Success } else { Exit::Failed };

@@ -1,23 +1,60 @@
 //! What becomes of a plugin's file: compiled where it is to run, only looked at where it is not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use leasehold::causes::chain;
+use leasehold::clock;
+use leasehold::config::HostSettings;
 use leasehold::plugins::PluginLoader;
-use leasehold_sandbox::{Inspection, Plugin, Sandbox, inspect};
+use leasehold_lease::id::TenantName;
+use leasehold_sandbox::{
+    CompileLimits, CompilerCommand, Inspection, Plugin, PluginError, Sandbox, SandboxSettings, inspect,
+};
+
+use super::compile_plugin;
+use super::error::CliError;
+
+/// How a sandbox is made here: this very program is its compiler.
+///
+/// # Errors
+/// The system does not say which program runs.
+pub(super) fn sandbox_settings() -> Result<SandboxSettings, CliError> {
+    let compiler = CompilerCommand::this_program([compile_plugin::NAME]).map_err(CliError::ThisProgram)?;
+    Ok(SandboxSettings::new(compiler, Arc::new(|| clock::mono().0)))
+}
+
+/// What a compiler may use on this host. On a busy one it gets little of the processor at a time, so it is given up much
+/// later than it could be done.
+pub(super) fn compile_limits(host: &HostSettings) -> CompileLimits {
+    let (cpu, memory, default) = (host.compile_cpu, host.compile_memory, CompileLimits::default());
+    CompileLimits { cpu, memory, wall: default.wall.max(cpu + cpu / 2), ..default }
+}
+
+/// Where a host keeps compiled code.
+pub(super) fn cache_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("compiled")
+}
 
 /// Validates and compiles.
 pub(super) struct Compiler(pub(super) Arc<Sandbox>);
 
 impl PluginLoader for Compiler {
     type Plugin = Plugin;
-    async fn load(&self, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
-        self.0.load_bytes(bytes).await.map_err(|error| chain(&error))
+    async fn load(&self, tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
+        self.0.load_bytes(tenant.as_str(), bytes).await.map_err(|error| reason(&error))
     }
 
-    async fn load_metered(&self, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
-        self.0.load_bytes_metered(bytes).await.map_err(|error| chain(&error))
+    async fn load_metered(&self, tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
+        self.0.load_bytes_metered(tenant.as_str(), bytes).await.map_err(|error| reason(&error))
+    }
+}
+
+/// Why a plugin was not loaded: its word, where there is one, and the whole chain.
+pub(super) fn reason(error: &PluginError) -> String {
+    match error {
+        PluginError::Refused(refusal) => format!("{}: {refusal}", refusal.word()),
+        other => chain(other),
     }
 }
 
@@ -26,12 +63,12 @@ pub(super) struct Inspector;
 
 impl PluginLoader for Inspector {
     type Plugin = Inspection;
-    async fn load(&self, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Inspection>, String> {
+    async fn load(&self, _tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Inspection>, String> {
         let looked = tokio::task::spawn_blocking(move || inspect(&bytes)).await;
         let found = looked.map_err(|error| format!("it could not be inspected: {error}"))?;
         match &found.verdict {
             Ok(()) => Ok(Arc::new(found)),
-            Err(refusal) => Err(refusal.to_string()),
+            Err(refusal) => Err(format!("{}: {refusal}", refusal.word())),
         }
     }
 }

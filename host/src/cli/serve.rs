@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::error::CliError;
-use super::loader::Compiler;
+use super::loader::{self, Compiler};
 use super::signals::EndSignals;
 use super::{Exit, Global, next, store};
 
@@ -69,10 +69,11 @@ impl Serving {
         };
         tell_start(config, &name, &zones);
         let sandbox = Arc::new(Sandbox::new(SandboxSettings {
-            cache_dir: Some(config.host.data_dir.join("compiled")),
+            cache_dir: Some(loader::cache_dir(&config.host.data_dir)),
+            compile_limits: loader::compile_limits(&config.host),
             max_guests: config.host.concurrency,
             memory: bytes(config.host.memory.unwrap_or_else(memory::for_guests)),
-            ..SandboxSettings::new(Arc::new(|| clock::mono().0))
+            ..loader::sandbox_settings()?
         })?);
         let store = store::open(&config.store).await?;
         let loader = Compiler(Arc::clone(&sandbox));

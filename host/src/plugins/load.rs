@@ -103,7 +103,7 @@ async fn attempt<L: PluginLoader>(
     context: Arc<Context<L>>,
     request: Request,
 ) -> Result<Option<Loaded<L::Plugin>>, tokio::task::JoinError> {
-    let file = request.id.wasm(context.root());
+    let (tenant, file) = (request.id.tenant.clone(), request.id.wasm(context.root()));
     let reader = Arc::clone(&context);
     let (serving, was_metered) = (request.serving.clone(), request.metered);
     let Some(read) = tokio::task::spawn_blocking(move || read(&reader, request)).await? else { return Ok(None) };
@@ -118,8 +118,8 @@ async fn attempt<L: PluginLoader>(
         }
         Part::Taken(bytes) => {
             let loaded = match read.metered {
-                true => context.loader.load_metered(&file, bytes).await,
-                false => context.loader.load(&file, bytes).await,
+                true => context.loader.load_metered(&tenant, &file, bytes).await,
+                false => context.loader.load(&tenant, &file, bytes).await,
             };
             loaded.map_or_else(|reason| failed(&file, reason), Part::Taken)
         }
@@ -298,8 +298,14 @@ mod tests {
         let folder = Folder::open(&plugins).unwrap();
         let sight = |name: &str| Sight::of(&folder, Path::new(name));
         let seen = Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() };
-        let request =
-            |manifest, metered| Request { id: id.clone(), seen: seen.clone(), wasm: false, manifest, metered };
+        let request = |manifest, metered| Request {
+            id: id.clone(),
+            seen: seen.clone(),
+            wasm: false,
+            manifest,
+            serving: None,
+            metered,
+        };
         let taken = read(&context, request(true, false)).unwrap();
         assert!(taken.metered && matches!(taken.wasm, Part::Taken(_)), "it served without counting");
         let taken = read(&context, request(true, true)).unwrap();

@@ -72,7 +72,7 @@ const COUNT: &str = "(local.set $i (i32.const 1000000))
 #[tokio::test]
 async fn a_guest_without_fuel_left_is_fuel() {
     let sandbox = sandbox();
-    let plugin = sandbox.load_bytes_metered(guest("", SPIN)).await.expect("it loads");
+    let plugin = sandbox.load_bytes_metered("acme", guest("", SPIN)).await.expect("it loads");
     let ended = sandbox.start(&plugin, invocation(Limits { fuel: Some(1_000_000), ..tight() })).await;
     assert_eq!((failure(&ended).kind, ended.stop), (FailureKind::Fuel, None), "{}", failure(&ended));
     assert_eq!(ended.usage.fuel, Some(1_000_000));
@@ -82,7 +82,7 @@ async fn a_guest_without_fuel_left_is_fuel() {
 #[tokio::test]
 async fn the_same_work_burns_the_same_fuel_with_and_without_a_limit() {
     let sandbox = sandbox();
-    let plugin = sandbox.load_bytes_metered(guest("", COUNT)).await.expect("it loads");
+    let plugin = sandbox.load_bytes_metered("acme", guest("", COUNT)).await.expect("it loads");
     let mut burnt = Vec::new();
     for fuel in [None, Some(100_000_000)] {
         let ended = sandbox.start(&plugin, invocation(Limits { fuel, ..tight() })).await;
@@ -96,7 +96,7 @@ async fn the_same_work_burns_the_same_fuel_with_and_without_a_limit() {
 #[tokio::test]
 async fn a_metered_guest_is_interrupted_like_any_other() {
     let sandbox = sandbox();
-    let plugin = sandbox.load_bytes_metered(guest("", SPIN)).await.expect("it loads");
+    let plugin = sandbox.load_bytes_metered("acme", guest("", SPIN)).await.expect("it loads");
     let ended = sandbox.start(&plugin, invocation(Limits { timeout: millis(300), ..tight() })).await;
     assert_eq!(failure(&ended).kind, FailureKind::Timeout, "{}", failure(&ended));
     assert!(ended.usage.fuel.is_some(), "{:?}", ended.usage);

@@ -41,7 +41,7 @@ async fn growing_thirty_two_memories_counts_their_sum() {
 async fn a_guest_with_more_memories_than_the_pool_has_for_one_is_refused() {
     let more: String = (1..40).map(|n| format!("(memory $m{n} 1)")).collect();
     let bytes = component(&core_module("", &format!("{MEMORY} {more}"), ""), &contract(), "guest");
-    let refused = sandbox().load_bytes(bytes).await.expect_err("32 are the most");
+    let refused = sandbox().load_bytes("acme", bytes).await.expect_err("32 are the most");
     assert!(refused.to_string().contains("40"), "{refused}");
 }
 
@@ -56,7 +56,8 @@ async fn a_growing_table_counts_as_memory() {
 
 #[tokio::test]
 async fn a_table_that_is_huge_from_the_start_is_refused() {
-    let refused = sandbox().load_bytes(guest("(table $t 10000000 funcref)", "")).await.expect_err("80 MB of table");
+    let refused =
+        sandbox().load_bytes("acme", guest("(table $t 10000000 funcref)", "")).await.expect_err("80 MB of table");
     assert!(matches!(&refused, leasehold_sandbox::PluginError::Refused(Refusal::Compile { .. })), "{refused:?}");
 }
 

@@ -3,13 +3,15 @@
 // Every test file is a crate of its own that includes this one and uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod bombs;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold_sandbox::{
-    Ended, Execution, Failure, GuestEnd, Invocation, Limits, LogLevel, LogLine, LogSink, MonotonicClock, Plugin,
-    RunFacts, Sandbox, SandboxSettings,
+    CompilerCommand, Ended, Execution, Failure, GuestEnd, Invocation, Limits, LogLevel, LogLine, LogSink,
+    MonotonicClock, Plugin, RunFacts, Sandbox, SandboxSettings, read_plugin_file,
 };
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
@@ -178,7 +180,12 @@ pub fn clock() -> MonotonicClock {
 }
 
 pub fn settings() -> SandboxSettings {
-    SandboxSettings { guest_threads: 2, max_guests: 64, ..SandboxSettings::new(clock()) }
+    SandboxSettings { guest_threads: 2, max_guests: 64, ..SandboxSettings::new(compiler(), clock()) }
+}
+
+/// This crate's own: in the host it is the host itself.
+pub fn compiler() -> CompilerCommand {
+    CompilerCommand { program: env!("CARGO_BIN_EXE_leasehold-test-compiler").into(), args: Vec::new() }
 }
 
 pub fn sandbox() -> Sandbox {
@@ -186,7 +193,7 @@ pub fn sandbox() -> Sandbox {
 }
 
 pub async fn load(sandbox: &Sandbox, bytes: Vec<u8>) -> Arc<Plugin> {
-    sandbox.load_bytes(bytes).await.expect("the guest loads")
+    sandbox.load_bytes("acme", bytes).await.expect("the guest loads")
 }
 
 pub fn invocation(limits: Limits) -> Invocation {
@@ -243,4 +250,14 @@ pub fn output(ended: &Ended) -> &[u8] {
 
 pub fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
+}
+
+/// The smallest example's component, where it has been built.
+pub fn hello() -> Option<Vec<u8>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plugins/hello.wasm");
+    if !path.exists() {
+        eprintln!("skipped: {} is missing; scripts/build-plugins makes it", path.display());
+        return None;
+    }
+    Some(read_plugin_file(&path).expect("the example can be read"))
 }

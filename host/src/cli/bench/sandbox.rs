@@ -1,17 +1,16 @@
 //! `leasehold bench sandbox`: what the sandbox costs beside bare wasmtime, and what guests can do to heartbeats and memory.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use leasehold::bench::heartbeat_gaps;
-use leasehold::clock;
 use leasehold_sandbox::bench::{Bench, Beside, Busy, Flood};
 use leasehold_sandbox::{SandboxSettings, read_plugin_file};
 use serde::Serialize;
 
 use super::super::error::CliError;
+use super::super::loader;
 use super::super::output::{Colour, Output, Table};
 use super::super::text::plain;
 use super::super::{Exit, Global};
@@ -46,8 +45,7 @@ impl Sandbox {
             tell("this is a debug build: its figures say nothing about a release");
         }
         let folder = CodeFolder::new()?;
-        let settings =
-            SandboxSettings { cache_dir: Some(folder.0.clone()), ..SandboxSettings::new(Arc::new(|| clock::mono().0)) };
+        let settings = SandboxSettings { cache_dir: Some(folder.0.clone()), ..loader::sandbox_settings()? };
         let bench = Bench::new(settings).await?;
         let mut rows = self.costs(&bench).await?;
         rows.extend(self.stops(&bench).await?);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::config::{Config, Flags, Sources};
 use crate::plugins::{PluginState, Plugins, Survey, check, scan, scan_and_survey};
+use leasehold_lease::id::TenantName;
 use leasehold_lease::schedule::Zones;
 
 mod lost;
@@ -40,7 +41,7 @@ struct Loader {
 impl PluginLoader for Loader {
     type Plugin = String;
 
-    async fn load(&self, _file: &Path, bytes: Vec<u8>) -> Result<Arc<String>, String> {
+    async fn load(&self, _tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<String>, String> {
         self.loads.fetch_add(1, Ordering::Relaxed);
         let text = String::from_utf8(bytes).map_err(|_| "not text".to_owned())?;
         assert!(text != "panic", "the loader's own mistake");
