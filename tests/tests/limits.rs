@@ -179,3 +179,17 @@ fn ended(w: &Workplace, job: &str) -> Value {
     let run = runs.iter().find(has_ended).unwrap_or_else(|| panic!("no run of {job} has ended"));
     w.show(job, run["run"].as_str().expect("a run has a slot"))
 }
+
+#[test]
+fn the_benchmark_of_the_sandbox_measures_every_figure() {
+    let w = unruly("", &[]);
+    let plugin = ["--plugin", "plugins/unruly.wasm"];
+    let answer =
+        w.leasehold(&[&["bench", "sandbox", "--rounds", "1", "--beats", "10", "--json"], &plugin[..]].concat());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let rows = answer.lines();
+    let asked = rows.iter().filter(|row| row["target"].is_number() && row["met"].is_boolean()).count();
+    assert_eq!((rows.len(), asked), (15, 14), "{rows:#?}");
+    assert!(rows.iter().all(|row| row["value"].is_number()));
+    assert!(rows[0]["bare_wasmtime"].as_f64().is_some_and(|bare| bare > 0.0), "{}", rows[0]);
+}
