@@ -17,6 +17,8 @@ pub mod outcome;
 mod places;
 pub mod plugins;
 pub mod regular_file;
+pub mod running;
+pub mod status;
 pub mod zones;
 
 pub use driver::guest_limits;

@@ -11,3 +11,8 @@ mod workplace;
 pub use host::HostProcess;
 pub use watchdog::{IN_TIME, Watchdog};
 pub use workplace::{Answer, Workplace};
+
+/// An instant of RFC 3339 in ms since the Unix epoch.
+pub fn millis(instant: &str) -> i64 {
+    instant.parse::<jiff::Timestamp>().unwrap_or_else(|e| panic!("no instant: {e}: {instant}")).as_millisecond()
+}

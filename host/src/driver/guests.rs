@@ -29,6 +29,7 @@ impl Driver {
             log_level: LogLevel::Info,
             idempotency_secret: self.identity.secret,
         };
+        let in_use = self.parts.running.enter(&spec.plugin_file, &offered.plugin);
         let execution = self.parts.sandbox.start(&offered.plugin, invocation);
         let guest = Guest { signal: execution.signal(), progress: execution.progress() };
         self.guests.insert(start.token.0, execution.signal());
@@ -45,6 +46,7 @@ impl Driver {
         self.calls.tasks.spawn(async move {
             // The log is complete before the run is: whoever sees the outcome can read all of it.
             let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
+            drop(in_use);
             // The record has no place for fuel: it is told here.
             if let Some(fuel) = ended.usage.fuel {
                 tracing::info!(%job, run = %start.run, fuel, "fuel that the attempt has burnt");
