@@ -29,7 +29,7 @@ fn every_way_to_fail_has_its_own_word_and_no_heartbeat_is_missed() {
         ("panic", "\"panic\"", "", "trap"),
         ("exit", "\"exit\"", "", "exit"),
         ("output", "\"output\", bytes = 2000", "output_max = \"1KiB\"", "output-too-large"),
-        ("giant", "\"output\", bytes = 30000000", "", "output-too-large"),
+        ("giant", "\"output\", bytes = 12000000", "", "output-too-large"),
         ("fail", "\"fail\", code = \"upstream-down\"", "", "upstream-down"),
         ("complain", "\"complain\", bytes = 100000", "", "ccc"),
     ];
