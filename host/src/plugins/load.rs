@@ -285,6 +285,7 @@ mod tests {
         std::fs::remove_file(plugins.join("a.wasm")).unwrap();
         assert!(read(&context, Request { manifest: false, ..request() }).is_none(), "the code is gone");
     }
+
     #[test]
     fn a_job_with_a_limit_of_fuel_has_the_plugin_read_again_to_be_metered() {
         let dir = tempfile::tempdir().unwrap();
@@ -298,8 +299,10 @@ mod tests {
         let folder = Folder::open(&plugins).unwrap();
         let sight = |name: &str| Sight::of(&folder, Path::new(name));
         let seen = Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() };
-        let request =
-            |manifest, metered| Request { id: id.clone(), seen: seen.clone(), wasm: false, manifest, metered };
+        let request = |manifest, metered| {
+            let (id, seen) = (id.clone(), seen.clone());
+            Request { id, seen, wasm: false, manifest, serving: None, metered }
+        };
         let taken = read(&context, request(true, false)).unwrap();
         assert!(taken.metered && matches!(taken.wasm, Part::Taken(_)), "it served without counting");
         let taken = read(&context, request(true, true)).unwrap();
