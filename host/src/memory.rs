@@ -15,7 +15,7 @@ pub fn for_guests() -> u64 {
 #[cfg(target_os = "linux")]
 fn machine() -> Option<u64> {
     let system = rustix::system::sysinfo();
-    u64::try_from(system.totalram).ok()?.checked_mul(u64::from(system.mem_unit))
+    system.totalram.checked_mul(u64::from(system.mem_unit))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -118,7 +118,8 @@ fn forge() {
     let _ = std::io::Write::write_all(&mut std::io::stdout(), b"\xff\xfe\x00\n");
 }
 
+/// Its frames lie on the host's stack alone, none in memory, where Rust keeps a stack of its own for what has an address.
+#[inline(never)]
 fn recurse(depth: u64) -> u64 {
-    let frame = std::hint::black_box([depth; 16]);
-    if frame[0] == u64::MAX { 0 } else { recurse(depth + 1) + frame[3] }
+    if depth == u64::MAX { 1 } else { recurse(depth + 1).wrapping_mul(3) / (depth | 1) }
 }
