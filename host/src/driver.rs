@@ -7,6 +7,7 @@ mod guests;
 mod health;
 mod logs;
 mod polls;
+mod storage;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,10 +23,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinError;
 
 use crate::clock::{self, Dice, StoreClock};
+use crate::config::Secrets;
 use crate::event::Events;
 use crate::heartbeat::Heart;
 use crate::places::Places;
 use crate::plugins::{Catalog, OfferedJob};
+use crate::throttle::Throttles;
 
 use calls::Calls;
 pub(crate) use calls::News;
@@ -48,6 +51,8 @@ pub struct HostParts {
     pub concurrency: usize,
     /// Guests at a time of one tenant.
     pub tenant_concurrency: Box<dyn Fn(&TenantName) -> usize + Send + Sync>,
+    /// What jobs may send without seeing it.
+    pub secrets: Secrets,
 }
 
 /// How the host is asked to end.
@@ -82,6 +87,7 @@ pub(crate) struct Driver {
     jobs: HashMap<JobKey, Entry>,
     timers: BTreeSet<(Mono, JobKey)>,
     places: Places,
+    throttles: Throttles,
     /// The signals of running guests, by token.
     guests: HashMap<[u8; 16], Signal>,
     /// Runs to ask the store about, in one call.
@@ -121,6 +127,7 @@ impl Driver {
             jobs: HashMap::new(),
             timers: BTreeSet::new(),
             places: Places::new(parts.concurrency),
+            throttles: Throttles::default(),
             guests: HashMap::new(),
             checks: Vec::new(),
             next_poll: clock::mono(),

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config;
 mod driver;
 pub mod event;
+mod gate;
 mod heartbeat;
 mod host;
 pub mod manifest;
@@ -15,6 +16,7 @@ pub mod outcome;
 mod places;
 pub mod plugins;
 pub mod regular_file;
+mod throttle;
 pub mod zones;
 
 pub use driver::guest_limits;

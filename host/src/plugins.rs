@@ -20,11 +20,13 @@ use crate::config::{Config, Problems, Sources};
 mod beneath;
 mod catalog;
 mod follow;
+mod grants;
 mod load;
 mod look;
 mod state;
 
 pub use catalog::{Catalog, JobSpec, LoadedPlugin, OfferedJob, Refused};
+pub use grants::JobGrants;
 pub use look::{DEFAULT_TENANT, PluginId};
 
 use follow::{Pace, Watch};
@@ -109,6 +111,9 @@ pub async fn scan<L: PluginLoader>(
 pub async fn check<L: PluginLoader>(sources: &Sources, zones: Zones, loader: L, now: Millis) -> Problems {
     let (config, mut problems) = Config::read(sources);
     if !config.unread {
+        if let Err(missing) = config.secrets(&sources.env) {
+            problems.append(missing);
+        }
         problems.append(scan(Arc::new(config), zones, loader, now).await.problems());
     }
     problems

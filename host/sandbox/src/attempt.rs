@@ -23,6 +23,8 @@ pub(crate) struct Attempt {
     growth_refused: AtomicBool,
     host_calls: AtomicU64,
     cpu_nanos: AtomicU64,
+    http_sent: AtomicU64,
+    http_received: AtomicU64,
 }
 
 impl Attempt {
@@ -43,12 +45,19 @@ impl Attempt {
             growth_refused: AtomicBool::new(false),
             host_calls: AtomicU64::new(0),
             cpu_nanos: AtomicU64::new(0),
+            http_sent: AtomicU64::new(0),
+            http_received: AtomicU64::new(0),
         }
     }
 
     /// Time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         (self.clock)().saturating_sub(self.started)
+    }
+
+    /// Time until the guest is interrupted by force.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.limits.timeout.saturating_sub(self.elapsed())
     }
 
     /// Memory only grows while a guest lives, so what is used now is also the peak.
@@ -76,6 +85,14 @@ impl Attempt {
         self.cpu_nanos.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    pub(crate) fn count_sent(&self, bytes: u64) {
+        self.http_sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_received(&self, bytes: u64) {
+        self.http_received.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             wall: self.elapsed(),
@@ -83,6 +100,8 @@ impl Attempt {
             peak_memory: self.peak_memory(),
             log_bytes: self.log.used(),
             host_calls: self.host_calls.load(Ordering::Relaxed),
+            http_sent: self.http_sent.load(Ordering::Relaxed),
+            http_received: self.http_received.load(Ordering::Relaxed),
         }
     }
 }

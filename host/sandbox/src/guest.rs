@@ -12,11 +12,13 @@ use wasmtime::{CallHook, Engine, PoolConcurrencyLimitError, Store, StoreContextM
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::attempt::Attempt;
+use crate::effects::Effects;
 use crate::imports::bindings::leasehold::job::types;
 use crate::imports::wasi;
 use crate::inspect::HANDLER_INTERFACE;
 use crate::invocation::RunFacts;
 use crate::limits::MemoryMeter;
+use crate::outbound::{HttpClient, Sender};
 use crate::plugin::Plugin;
 
 /// Live component handles, and entries of the host's own table.
@@ -27,6 +29,7 @@ pub(crate) struct Guest {
     pub(crate) attempt: Arc<Attempt>,
     pub(crate) run_id: String,
     pub(crate) idempotency_secret: [u8; 32],
+    pub(crate) outward: Outward,
     wasi: WasiCtx,
     table: ResourceTable,
     meter: MemoryMeter,
@@ -59,12 +62,20 @@ impl WasiView for Guest {
     }
 }
 
+/// What a guest can do to the world outside.
+pub(crate) struct Outward {
+    pub(crate) effects: Effects,
+    pub(crate) http: Arc<HttpClient>,
+    pub(crate) sender: Sender,
+}
+
 /// What a guest is started with.
 pub(crate) struct Call {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) run: RunFacts,
     pub(crate) input: Vec<u8>,
     pub(crate) idempotency_secret: [u8; 32],
+    pub(crate) outward: Outward,
 }
 
 /// How far a guest came.
@@ -105,7 +116,7 @@ pub(crate) async fn call(engine: &Engine, attempt: Arc<Attempt>, call: Call) -> 
 
 async fn run(engine: &Engine, attempt: Arc<Attempt>, call: Call) -> Called {
     let run = wire_run(&call.run);
-    let mut store = store(engine, attempt, call.run.run_id, call.idempotency_secret);
+    let mut store = store(engine, attempt, call.run.run_id, call.idempotency_secret, call.outward);
     let job = match call.plugin.pre.instantiate_async(&mut store).await {
         Ok(job) => job,
         Err(error) => return Called::Failed(Stage::Start, error),
@@ -141,7 +152,13 @@ pub(crate) fn is_want_of_room(error: &wasmtime::Error) -> bool {
     error.is::<PoolConcurrencyLimitError>()
 }
 
-fn store(engine: &Engine, attempt: Arc<Attempt>, run_id: String, idempotency_secret: [u8; 32]) -> Store<Guest> {
+fn store(
+    engine: &Engine,
+    attempt: Arc<Attempt>,
+    run_id: String,
+    idempotency_secret: [u8; 32],
+    outward: Outward,
+) -> Store<Guest> {
     let mut table = ResourceTable::new();
     table.set_max_capacity(MAX_HANDLES);
     let guest = Guest {
@@ -150,6 +167,7 @@ fn store(engine: &Engine, attempt: Arc<Attempt>, run_id: String, idempotency_sec
         meter: MemoryMeter::new(attempt.clone(), attempt.limits.memory),
         run_id,
         idempotency_secret,
+        outward,
         entered_lost: false,
         attempt,
     };

@@ -157,4 +157,8 @@ pub struct Usage {
     pub log_bytes: usize,
     /// How often the guest called the host.
     pub host_calls: u64,
+    /// Bytes of its HTTP requests, heads included, as they were before encryption.
+    pub http_sent: u64,
+    /// Bytes of the responses, likewise.
+    pub http_received: u64,
 }

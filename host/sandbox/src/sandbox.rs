@@ -15,11 +15,12 @@ use crate::cache::{CacheError, CodeCache};
 use crate::capture::Capture;
 use crate::engine::{self, Allocation};
 use crate::execution::{self, Execution};
-use crate::guest::{self, Call};
+use crate::guest::{self, Call, Outward};
 use crate::imports;
 use crate::invocation::{Invocation, MonotonicClock};
 use crate::limits::Limits;
 use crate::load::{Loader, Refused};
+use crate::outbound::{HttpClient, Resolve, Sender, SystemResolver};
 use crate::outcome::FailureKind;
 use crate::plugin::{Plugin, read_plugin_file};
 use crate::refusal::PluginError;
@@ -39,6 +40,10 @@ pub struct SandboxSettings {
     pub max_guests: u32,
     /// Measures how long attempts take.
     pub clock: MonotonicClock,
+    /// Looks up the names that guests send requests to.
+    pub resolver: Arc<dyn Resolve>,
+    /// Certificate authorities (DER) that requests of guests trust beside the system's.
+    pub more_roots: Vec<Vec<u8>>,
 }
 
 impl SandboxSettings {
@@ -50,6 +55,8 @@ impl SandboxSettings {
             guest_threads: processors(),
             max_guests: 256,
             clock,
+            resolver: Arc::new(SystemResolver),
+            more_roots: Vec::new(),
         }
     }
 }
@@ -90,6 +97,8 @@ pub struct Sandbox {
     places: Arc<Semaphore>,
     guests: Option<Runtime>,
     watch: Option<Runtime>,
+    network: Option<Runtime>,
+    http: Arc<HttpClient>,
 }
 
 impl Sandbox {
@@ -106,12 +115,16 @@ impl Sandbox {
             None => None,
         };
         let linker = imports::linker(&engine).map_err(wasmtime)?;
+        let network = engine::network_runtime().map_err(SandboxError::Threads)?;
+        let http = HttpClient::new(network.handle().clone(), settings.resolver, settings.more_roots);
         Ok(Sandbox {
             ticker: Ticker::start(&engine).map_err(SandboxError::Threads)?,
             compilers: Arc::new(Semaphore::new((processors() / 2).max(1))),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Some(engine::guest_runtime(settings.guest_threads.max(1)).map_err(SandboxError::Threads)?),
             watch: Some(engine::supervising_runtime().map_err(SandboxError::Threads)?),
+            network: Some(network),
+            http: Arc::new(http),
             allocation,
             loader: Arc::new(Loader { engine, linker, cache, clock: settings.clock, refused: Refused::default() }),
         })
@@ -148,7 +161,7 @@ impl Sandbox {
 
     /// Starts one attempt: a fresh instance on the guests' threads. Returns at once.
     pub fn start(&self, plugin: &Arc<Plugin>, invocation: Invocation) -> Execution {
-        let Invocation { run, input, limits, logs, log_level, idempotency_secret } = invocation;
+        let Invocation { run, input, limits, logs, log_level, idempotency_secret, effects } = invocation;
         let (progress, progress_seen) = watch::channel(None);
         let (end, ended) = oneshot::channel();
         let log = Capture::new(logs, log_level, &limits);
@@ -166,7 +179,10 @@ impl Sandbox {
         let (Some(guests), Some(watch)) = (&self.guests, &self.watch) else {
             unreachable!("the runtimes are taken only when the sandbox is dropped");
         };
-        let call = Call { plugin: plugin.clone(), run, input, idempotency_secret };
+        let sender =
+            Sender { run_id: run.run_id.clone(), tenant: run.tenant.clone(), attempt: run.attempt, fence: run.fence };
+        let outward = Outward { effects, http: self.http.clone(), sender };
+        let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, outward };
         let (engine, ticking, ours) = (self.loader.engine.clone(), self.ticker.ticking(), attempt.clone());
         let guest = guests.spawn(async move {
             // Both end with the instance, before the end is told.
@@ -220,7 +236,7 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         // In the background, because this may be dropped by a task, which must not wait for threads.
-        for runtime in [self.guests.take(), self.watch.take()].into_iter().flatten() {
+        for runtime in [self.guests.take(), self.watch.take(), self.network.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }

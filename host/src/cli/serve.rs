@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
-use leasehold::config::Config;
+use leasehold::config::{Config, Secrets};
 use leasehold::event::Printer;
 use leasehold::plugins::{Catalog, JobSpec, Plugins};
 use leasehold::{Host, HostParts, clock, zones};
@@ -35,12 +35,14 @@ impl Serve {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         // Before anything is started, so that no signal finds the process half made.
         let mut signals = EndSignals::listen()?;
-        let config = Arc::new(global.load()?);
+        let sources = global.sources()?;
+        let config = Arc::new(Config::load(&sources).map_err(CliError::Config)?);
+        let secrets = config.secrets(&sources.env).map_err(CliError::Config)?;
         if !config.host.plugins.is_dir() {
             return Err(CliError::NoPlugins { path: config.host.plugins.clone() });
         }
         let started = tokio::select! {
-            started = Serving::start(&config, global.json) => started?,
+            started = Serving::start(&config, secrets, global.json) => started?,
             signal = signals.next() => {
                 tracing::info!("{signal}: ended before anything was started");
                 return Ok(Exit::Success);
@@ -58,7 +60,7 @@ struct Serving {
 }
 
 impl Serving {
-    async fn start(config: &Arc<Config>, json: bool) -> Result<Serving, CliError> {
+    async fn start(config: &Arc<Config>, secrets: Secrets, json: bool) -> Result<Serving, CliError> {
         let zones = zones::load();
         let name = match &config.host.name {
             Some(name) => name.clone(),
@@ -82,6 +84,7 @@ impl Serving {
             events: Arc::new(Printer::new(json)),
             concurrency: config.host.concurrency as usize,
             tenant_concurrency: Box::new(move |tenant| tenants.tenant(tenant).quota.concurrency as usize),
+            secrets,
         };
         let teller = tokio::spawn(tell_jobs(plugins.catalog()));
         Ok(Serving { host: Host::start(parts).await?, plugins, teller })
@@ -179,6 +182,9 @@ fn tell_changes(told: &Told, catalog: &Catalog<Plugin>) -> Told {
 
 fn tell_job(spec: &JobSpec, now: Millis) {
     let key = &spec.key;
+    for problem in spec.grants.missing.iter() {
+        tracing::warn!("job {key} runs without something it asks for: {problem}");
+    }
     let Some(schedule) = &spec.schedule else {
         tracing::warn!("job {key} never runs: it has no schedule, and this version starts runs by schedule only");
         return;

@@ -110,6 +110,11 @@ impl Section {
         found
     }
 
+    /// All that is left in this table, for tables whose keys are people's own.
+    pub(crate) fn take_all(&mut self) -> Table {
+        std::mem::take(&mut self.entries)
+    }
+
     /// A duration such as "30s" within `range`, in whole milliseconds.
     pub(crate) fn duration(&mut self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
         self.take(key, |node| duration(node, &range))
@@ -172,7 +177,8 @@ impl Section {
         self.problems
     }
 
-    fn full(&self, key: &str) -> String {
+    /// A key of this table with all names above it.
+    pub(crate) fn full(&self, key: &str) -> String {
         let key = plain(key);
         if self.name.is_empty() { key } else { format!("{}.{key}", self.name) }
     }

@@ -9,6 +9,7 @@ use leasehold_lease::schedule::Zones;
 
 use super::beneath::{Denied, Folder};
 use super::catalog::JobSpec;
+use super::grants::JobGrants;
 use super::look::{PluginId, Seen, Sight};
 use super::{PLUGIN_FILE_MAX, PluginLoader};
 use crate::config::{Config, Place, Problem, Problems, plain};
@@ -159,7 +160,7 @@ fn read_jobs<L>(context: &Context<L>, id: &PluginId, folder: &Folder, seen: &mut
     };
     let mut payloads = BTreeMap::new();
     let finish =
-        |draft: Result<JobDraft, RefusedJob>| draft.and_then(|draft| finish(draft, id, root, folder, &mut payloads));
+        |draft: Result<JobDraft, RefusedJob>| draft.and_then(|draft| finish(draft, id, context, folder, &mut payloads));
     let jobs = drafts.into_iter().map(finish).collect();
     seen.payloads = payloads;
     Some(Part::Taken(jobs))
@@ -176,14 +177,16 @@ fn unscheduled<L>(context: &Context<L>, id: &PluginId) -> JobSpec {
         policy: settings.policy.clone(),
         limits: settings.limits.clone(),
         payload: Arc::from([]),
+        grants: JobGrants::default(),
+        stored_max: settings.quota.stored_max,
     }
 }
 
 /// Reads the payload file, if the job has one, and notes which version was read.
-fn finish(
+fn finish<L>(
     draft: JobDraft,
     id: &PluginId,
-    root: &Path,
+    context: &Context<L>,
     folder: &Folder,
     payloads: &mut BTreeMap<String, Sight>,
 ) -> Result<JobSpec, RefusedJob> {
@@ -205,14 +208,17 @@ fn finish(
             })?
         }
     };
+    let grants = JobGrants::new(draft.name.as_str(), &draft.wishes, context.config.grants(&id.tenant));
     Ok(JobSpec {
         key: JobKey { tenant: id.tenant.clone(), name: draft.name },
-        plugin_file: id.wasm(root),
+        plugin_file: id.wasm(context.root()),
         place: Some(draft.place),
         schedule: draft.schedule,
         policy: draft.policy,
         limits: draft.limits,
         payload: payload.into(),
+        grants,
+        stored_max: context.config.tenant(&id.tenant).quota.stored_max,
     })
 }
 

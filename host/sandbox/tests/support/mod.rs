@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold_sandbox::{
-    Ended, Execution, Failure, GuestEnd, Invocation, Limits, LogLevel, LogLine, LogSink, MonotonicClock, Plugin,
-    RunFacts, Sandbox, SandboxSettings,
+    Effects, Ended, Execution, Failure, GuestEnd, Invocation, Limits, LogLevel, LogLine, LogSink, MonotonicClock,
+    Plugin, RunFacts, Sandbox, SandboxSettings,
 };
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
@@ -202,6 +202,7 @@ pub fn invocation(limits: Limits) -> Invocation {
         logs: Arc::new(Lines::default()),
         log_level: LogLevel::Info,
         idempotency_secret: [7; 32],
+        effects: Effects::default(),
     }
 }
 
