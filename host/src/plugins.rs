@@ -26,7 +26,7 @@ mod look;
 mod state;
 
 pub use catalog::{Catalog, JobSpec, LoadedPlugin, OfferedJob, Refused};
-pub use grants::JobGrants;
+pub use grants::{JobGrants, PluginGrants, grants_of};
 pub use look::{DEFAULT_TENANT, PluginId};
 
 use follow::{Pace, Watch};

@@ -8,4 +8,4 @@ mod host;
 mod workplace;
 
 pub use host::HostProcess;
-pub use workplace::{Answer, Workplace};
+pub use workplace::{Answer, Workplace, soon_then_rarely};

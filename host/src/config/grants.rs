@@ -57,7 +57,7 @@ impl TenantGrants {
         problems: &mut Problems,
     ) -> TenantGrants {
         let mut http = tenant.section("http");
-        let origins = http.take("allow", |node| origins(node)).unwrap_or_default();
+        let origins = http.take("allow", origins).unwrap_or_default();
         problems.append(http.finish());
         let config = read_config(tenant.section("config"), problems);
         let secrets = read_secrets(tenant.section("secrets"), folder, problems);
@@ -240,3 +240,6 @@ fn read_secret<'a>(
     }
     Some(SecretGrant { source: source?, origin: origin?, header: header?, place: place.clone() })
 }
+
+#[cfg(test)]
+mod tests;

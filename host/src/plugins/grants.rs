@@ -1,12 +1,18 @@
 //! What a job is granted: what its manifest asks for, as far as the operator grants it to the tenant.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
+use leasehold_lease::id::{JobName, TenantName};
+use leasehold_lease::schedule::Zones;
 use leasehold_sandbox::{HttpGrants, Secret, Settings};
 
-use crate::config::{Problem, Problems, TenantGrants};
-use crate::manifest::{Wish, Wishes};
+use super::DEFAULT_TENANT;
+use crate::config::{Config, Place, Problem, Problems, TenantGrants};
+use crate::manifest::{self, Wish, Wishes};
+use crate::regular_file;
 
 /// What a job is granted.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +65,58 @@ impl JobGrants {
         let secrets = of_tenant.iter().filter(granted).map(|(name, secret)| (name.clone(), secret.clone())).collect();
         Settings { values: self.config.clone(), secrets: Arc::new(secrets), placeholder_key: key }
     }
+}
+
+/// What the jobs of one plugin are granted.
+#[derive(Debug)]
+pub struct PluginGrants {
+    /// Whose plugin it would be.
+    pub tenant: TenantName,
+    /// Its jobs; those that are refused are left out.
+    pub jobs: Vec<(JobName, JobGrants)>,
+    /// What is wrong with its manifest.
+    pub problems: Problems,
+}
+
+/// What a plugin's file would be granted where it lies, by the manifest beside it. A file that lies outside of the plugin
+/// directory is looked at as if it lay directly in it.
+pub fn grants_of(config: &Config, zones: &Zones, wasm: &Path) -> PluginGrants {
+    let tenant = tenant_of(config, wasm);
+    let (drafts, mut problems) = match drafts(config, zones, &tenant, &wasm.with_extension("toml")) {
+        Ok(drafts) => (drafts, Problems::default()),
+        Err(problems) => (Vec::new(), problems),
+    };
+    let granted = config.grants(&tenant);
+    let mut jobs = Vec::new();
+    for draft in drafts {
+        match draft {
+            Ok(draft) => jobs.push((draft.name.clone(), JobGrants::new(draft.name.as_str(), &draft.wishes, granted))),
+            Err(refused) => problems.append(refused.problems),
+        }
+    }
+    PluginGrants { tenant, jobs, problems }
+}
+
+type Drafts = Vec<Result<manifest::JobDraft, manifest::RefusedJob>>;
+
+/// The jobs of a manifest; none where there is no manifest.
+fn drafts(config: &Config, zones: &Zones, tenant: &TenantName, file: &Path) -> Result<Drafts, Problems> {
+    let mut text = String::new();
+    let read = regular_file::open(file).and_then(|file| file.take(manifest::FILE_MAX).read_to_string(&mut text));
+    match read {
+        Ok(_) => manifest::read(file, &text, config.tenant(tenant), zones),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Problem::of(Place::file(file), format!("it cannot be read: {error}")).into()),
+    }
+}
+
+fn tenant_of(config: &Config, wasm: &Path) -> TenantName {
+    let named = || {
+        let folder = wasm.canonicalize().ok()?.parent()?.to_owned();
+        let root = config.host.plugins.canonicalize().ok()?;
+        (folder.parent()? == root).then(|| folder.file_name()?.to_str()?.parse().ok()).flatten()
+    };
+    named().unwrap_or_else(|| DEFAULT_TENANT.parse().expect("it is a name"))
 }
 
 #[cfg(test)]

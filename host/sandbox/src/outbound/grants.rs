@@ -58,7 +58,8 @@ mod tests {
         grants.allow(public.clone(), &[]);
         grants.allow(inside.clone(), &["10.0.0.0/8".parse().expect("a range")]);
         grants.allow(literal.clone(), &[]);
-        let allows = |origin, address: &str| grants.allows_address(origin, address.parse().expect("an address"));
+        let allows =
+            |origin: &Origin, address: &str| grants.allows_address(origin, address.parse().expect("an address"));
         assert!(allows(&public, "1.1.1.1") && !allows(&public, "10.0.0.1") && !allows(&public, "127.0.0.1"));
         assert!(allows(&inside, "10.0.0.1") && allows(&inside, "1.1.1.1") && !allows(&inside, "192.168.0.1"));
         assert!(!allows(&inside, "::ffff:10.0.0.1"), "an address in disguise is another one");

@@ -3,6 +3,8 @@
 // Every test file is a crate of its own that includes this one and uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod outward;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
