@@ -105,7 +105,8 @@ async fn a_secret_stands_in_its_header_towards_its_origin_and_its_placeholder_ev
 #[tokio::test]
 async fn a_server_whose_certificate_nobody_vouches_for_is_unreachable_and_hears_nothing() {
     let server = TlsServer::start().await;
-    let execution = start_effects(&sandbox(), asking(&get(server.origin())), granting(&[&server.origin()])).await;
+    let sandbox = sandbox();
+    let execution = start_effects(&sandbox, asking(&get(server.origin())), granting(&[&server.origin()])).await;
     assert_eq!(output(&execution.await), b"E4");
     let seen = server.seen.borrow().clone();
     assert_eq!((seen.connections, seen.requests.len()), (1, 0));

@@ -38,7 +38,7 @@ fn grants_belong_to_the_tenant_that_they_are_written_for() {
     let config = config.unwrap();
     let acme = config.grants(&"acme".parse().unwrap());
     let origins: Vec<(String, usize)> = acme.http.iter().map(|(o, a)| (o.to_string(), a.len())).collect();
-    assert_eq!(origins, [("https://api.example.com".to_owned(), 0), ("http://db.inside".to_owned(), 2)]);
+    assert_eq!(origins, [("http://db.inside".to_owned(), 2), ("https://api.example.com".to_owned(), 0)]);
     let settings = [("region", "eu"), ("retries", "3"), ("zone", "b")].map(|(k, v)| (k.to_owned(), v.to_owned()));
     assert_eq!(acme.config, settings.into());
     assert_eq!(acme.secrets["TOKEN"].source, SecretSource::Env("API_TOKEN".to_owned()));
