@@ -210,6 +210,7 @@ fn read_secret<'a>(
     folder: &impl Fn(&Place) -> &'a Path,
     refuse: &mut impl FnMut(&str, &str),
 ) -> Option<SecretGrant> {
+    // None of its values is repeated: whoever writes a secret in the wrong place must not find it in a log.
     let name = |node: Option<Node>| match node {
         Some(Node { value: Value::Text(text), place }) if !text.is_empty() => Some((text, place)),
         _ => None,
@@ -223,11 +224,11 @@ fn read_secret<'a>(
     if source.is_none() {
         refuse("a secret lies either in a variable (env) or in a file (file)", SECRET_HINT);
     }
-    let origin = secret.take("origin", |node| match origin(&reader::text(node)?)? {
+    let origin = secret.take_hidden("origin", |node| match origin(&reader::text(node)?)? {
         origin if origin.is_https() => Ok(origin),
         _ => Err(Wrong::new("a secret goes to an https origin only")),
     });
-    let header = secret.take("header", |node| {
+    let header = secret.take_hidden("header", |node| {
         let header = reader::text(node)?.parse::<HeaderName>().map_err(|_| Wrong::new("it is not a header's name"))?;
         if header_is_the_hosts(header.as_str()) {
             return Err(Wrong::new("only the host sets this header"));

@@ -23,11 +23,6 @@ impl HttpGrants {
         self.origins.insert(origin, granted);
     }
 
-    /// Nothing is granted.
-    pub fn is_empty(&self) -> bool {
-        self.origins.is_empty()
-    }
-
     /// The origins, in order.
     pub fn origins(&self) -> impl Iterator<Item = &Origin> {
         self.origins.keys()

@@ -56,6 +56,7 @@ fn every_mistake_is_told_and_no_secret_is() {
          [tenants.f.secrets]\nA = \"hunter2\"\nB = { env = \"hunter2\", file = \"x\", origin = \"https://x\", header = \"y\" }\n\
          C = { env = \"E\", origin = \"http://x\", header = \"y\" }\nD = { env = \"E\", origin = \"https://x\", header = \"host\" }\n\
          E = { value = \"hunter2\", origin = \"https://x\", header = \"y\" }\nF = { env = \"E\", origin = \"https://x\" }\n\
+         G = { env = \"E\", origin = \"https://x\", header = \"authorization: Bearer hunter2\" }\n\
          [tenants.g.config]\nK = \"x\"\n[tenants.g.secrets]\nK = { env = \"E\", origin = \"https://x\", header = \"y\" }\n",
     );
     let expected = [
@@ -68,12 +69,13 @@ fn every_mistake_is_told_and_no_secret_is() {
         "12: tenants.e.config.list: expected text, a number or true or false, found a list",
         "14: tenants.f.secrets.A: a secret is not written here; write { env",
         "15: tenants.f.secrets.B: a secret lies either in a variable (env) or in a file (file)",
-        "16: tenants.f.secrets.C.origin = \"http://x\": a secret goes to an https origin only",
-        "17: tenants.f.secrets.D.header = \"host\": only the host sets this header",
+        "16: tenants.f.secrets.C.origin: a secret goes to an https origin only",
+        "17: tenants.f.secrets.D.header: only the host sets this header",
         "18: tenants.f.secrets.E: a secret lies either in a variable (env) or in a file (file)",
         "18: tenants.f.secrets.E.value: there is no such key",
         "19: tenants.f.secrets.F: a secret names the one origin and the one header it may go to",
-        "23: K is both a setting and a secret",
+        "20: tenants.f.secrets.G.header: it is not a header's name",
+        "24: K is both a setting and a secret",
     ];
     assert_eq!(told.len(), expected.len(), "{told:#?}");
     for (found, expected) in told.iter().zip(expected) {
