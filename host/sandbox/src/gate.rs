@@ -101,13 +101,15 @@ impl ManualGate {
 #[async_trait]
 impl Gate for ManualGate {
     async fn pass(&self) -> Result<(), Lost> {
-        self.asked.send_modify(|asked| *asked += 1);
+        let turn = *self.asked.borrow() + 1;
         let planned = *self.plan.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((at, state)) = planned
-            && at == *self.asked.borrow()
+            && at == turn
         {
             self.set(state);
         }
+        // Only now, so that who waits for the question finds the gate as planned.
+        self.asked.send_replace(turn);
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| *state != GateState::InDoubt).await;
         // The sender is `self`, so it is there.
