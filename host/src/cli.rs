@@ -22,6 +22,7 @@ mod logging;
 mod logs;
 mod next;
 mod output;
+mod plugins;
 mod record;
 mod runs;
 mod select;
@@ -88,6 +89,8 @@ enum Command {
     Next(next::Next),
     /// The jobs that are offered, and those that are refused
     Jobs(jobs::Jobs),
+    /// The plugin directory: which versions serve, what is refused and why
+    Plugins(plugins::Plugins),
     /// Runs, newest first
     Runs(runs::Runs),
     /// One run with all its attempts and its outcome
@@ -151,6 +154,7 @@ fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
             Command::Inspect(command) => Box::pin(command.run(global, out)).await,
             Command::Next(command) => Box::pin(command.run(global, out)).await,
             Command::Jobs(command) => Box::pin(command.run(global, out)).await,
+            Command::Plugins(command) => Box::pin(command.run(global, out)).await,
             Command::Runs(command) => Box::pin(command.run(global, out)).await,
             Command::Show(command) => Box::pin(command.run(global, out)).await,
             Command::Logs(command) => Box::pin(command.run(global, out)).await,

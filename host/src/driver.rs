@@ -28,6 +28,7 @@ use crate::event::Events;
 use crate::heartbeat::Heart;
 use crate::places::Places;
 use crate::plugins::{Catalog, OfferedJob};
+use crate::running::Running;
 use crate::throttle::Throttles;
 
 use calls::Calls;
@@ -45,6 +46,8 @@ pub struct HostParts {
     pub sandbox: Arc<Sandbox>,
     /// What it offers.
     pub catalog: watch::Receiver<Arc<Catalog<Plugin>>>,
+    /// Where it counts which versions running attempts use.
+    pub running: Arc<Running>,
     /// Who is told what happens.
     pub events: Arc<dyn Events>,
     /// Guests at a time.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use leasehold_lease::agent::Input;
@@ -52,9 +53,11 @@ enum Order {
     Drop(Token),
 }
 
-/// The way to the heartbeat thread. The thread ends when this is dropped.
+/// The way to the heartbeat thread. Dropping this ends the thread and waits for that, so that nobody has the store open
+/// any more.
 pub(crate) struct Heart {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: Option<mpsc::UnboundedSender<Order>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Heart {
@@ -71,10 +74,10 @@ impl Heart {
         // Unbounded, but every entry belongs to a running attempt, and those are bounded by the host's places.
         let (orders, inbox) = mpsc::unbounded_channel();
         let beating = Beating { store, store_clock, news, held: HashMap::new() };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("lh-heartbeat".to_owned())
             .spawn(move || runtime.block_on(beating.run(inbox)))?;
-        Ok(Heart { orders })
+        Ok(Heart { orders: Some(orders), thread: Some(thread) })
     }
 
     /// Keeps this attempt's lease from now on; for one that is kept already, takes its guest.
@@ -89,7 +92,18 @@ impl Heart {
 
     fn order(&self, order: Order) {
         // The thread ends only after this handle is gone.
-        assert!(self.orders.send(order).is_ok(), "the heartbeat thread has ended: leases can no longer be kept");
+        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
+        assert!(sent, "the heartbeat thread has ended: leases can no longer be kept");
+    }
+}
+
+impl Drop for Heart {
+    fn drop(&mut self) {
+        self.orders = None;
+        let Some(thread) = self.thread.take() else { return };
+        if thread.join().is_err() {
+            tracing::error!("the heartbeat thread panicked");
+        }
     }
 }
 

@@ -16,6 +16,8 @@ pub mod outcome;
 mod places;
 pub mod plugins;
 pub mod regular_file;
+pub mod running;
+pub mod status;
 mod throttle;
 pub mod zones;
 

@@ -23,17 +23,22 @@ mod follow;
 mod grants;
 mod load;
 mod look;
+mod payloads;
+mod standing;
 mod state;
 
-pub use catalog::{Catalog, JobSpec, LoadedPlugin, OfferedJob, Refused};
+pub use catalog::{Catalog, IdleJob, JobSpec, LoadedPlugin, OfferedJob, Refused};
 pub use grants::{JobGrants, PluginGrants, grants_of};
 pub use look::{DEFAULT_TENANT, PluginId};
+pub use standing::{JobStanding, Odd, PluginState, Standing, Survey, Version};
 
-use follow::{Pace, Watch};
+use follow::{Pace, Publish, Watch};
 use load::Context;
 
 /// No plugin's file is longer than this, in bytes.
 pub const PLUGIN_FILE_MAX: u64 = 64 << 20;
+/// The payloads of one tenant's jobs take no more memory than this, in bytes.
+const PAYLOADS_MAX: u64 = 64 << 20;
 
 /// Makes a plugin of a file's bytes.
 pub trait PluginLoader: Send + Sync + 'static {
@@ -51,6 +56,7 @@ pub trait PluginLoader: Send + Sync + 'static {
 /// The plugin directory being followed.
 pub struct Plugins<P> {
     catalog: watch::Receiver<Arc<Catalog<P>>>,
+    survey: watch::Receiver<Arc<Survey>>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -69,16 +75,21 @@ impl<P: Send + Sync + 'static> Plugins<P> {
     where
         L: PluginLoader<Plugin = P>,
     {
-        let (publish, catalog) = watch::channel(Arc::new(Catalog::default()));
+        let (publish, catalog, survey) = Publish::new();
         let mut watch = Watch::new(Arc::new(context), pace, publish);
         watch.first_scan(now).await;
         let (stop, stopped) = watch::channel(false);
-        Plugins { catalog, stop, task: tokio::spawn(watch.run(stopped)) }
+        Plugins { catalog, survey, stop, task: tokio::spawn(watch.run(stopped)) }
     }
 
     /// The catalog, now and whenever it changes.
     pub fn catalog(&self) -> watch::Receiver<Arc<Catalog<P>>> {
         self.catalog.clone()
+    }
+
+    /// How every file of the directory stands, now and whenever it changes.
+    pub fn survey(&self) -> watch::Receiver<Arc<Survey>> {
+        self.survey.clone()
     }
 
     /// Ends following. The catalog stays as it is.
@@ -97,12 +108,22 @@ pub async fn scan<L: PluginLoader>(
     loader: L,
     now: Millis,
 ) -> Arc<Catalog<L::Plugin>> {
-    let (publish, catalog) = watch::channel(Arc::new(Catalog::default()));
+    scan_and_survey(config, zones, loader, now).await.0
+}
+
+/// Reads the plugin directory once, and tells how every file of it stands.
+pub async fn scan_and_survey<L: PluginLoader>(
+    config: Arc<Config>,
+    zones: Zones,
+    loader: L,
+    now: Millis,
+) -> (Arc<Catalog<L::Plugin>>, Arc<Survey>) {
+    let (publish, catalog, survey) = Publish::new();
     let context = Arc::new(Context { config, zones, loader });
     // Who asks for everything waits for everything.
     let pace = Pace { patience: Duration::MAX, ..Pace::default() };
     Watch::new(context, pace, publish).first_scan(now).await;
-    Arc::clone(&catalog.borrow())
+    (Arc::clone(&catalog.borrow()), Arc::clone(&survey.borrow()))
 }
 
 /// Everything that is wrong, at once: in the configuration, and in the plugin directory it names, of which each file is

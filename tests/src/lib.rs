@@ -9,3 +9,8 @@ mod workplace;
 
 pub use host::HostProcess;
 pub use workplace::{Answer, Workplace, soon_then_rarely};
+
+/// An instant of RFC 3339 in ms since the Unix epoch.
+pub fn millis(instant: &str) -> i64 {
+    instant.parse::<jiff::Timestamp>().unwrap_or_else(|e| panic!("no instant: {e}: {instant}")).as_millisecond()
+}

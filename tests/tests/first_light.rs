@@ -110,6 +110,11 @@ fn three_hosts_on_one_store_run_each_slot_once() {
         host.terminate();
     }
     hosts.into_iter().for_each(|host| assert!(host.ended().0.success()));
+    // The last one has put all into the one file: nobody has it open any more.
+    for beside in ["leasehold.db-wal", "leasehold.db-shm"] {
+        assert!(!w.path().join(".leasehold").join(beside).exists(), "{beside} is left");
+    }
+    assert!(w.path().join(".leasehold/leasehold.db").exists());
     let runs = w.runs("job");
     assert!(runs.len() >= 3, "{runs:?}");
     for run in runs {

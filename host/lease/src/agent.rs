@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::id::{Attempt, RunId, Token};
 use crate::op::{Claim, ClaimKind};
-use crate::policy::Policy;
+use crate::policy::{CLOCK_GRACE, Policy};
 use crate::run::{Outcome, Usage};
 use crate::time::{Millis, Mono, Slot};
 
@@ -44,8 +44,6 @@ pub struct Agent {
     newest_skipped: Option<Slot>,
     /// The slot this instance waits for.
     next_slot: Option<Slot>,
-    /// How far the wall clock is ahead of the store's, when that is more than clocks may differ.
-    ahead: Duration,
     /// The wall clock at the last input, to notice that it was set back.
     last_wall: Millis,
     /// A claim was given up because the store did not answer: look for a slot to catch up when it does.
@@ -105,6 +103,8 @@ enum State {
 #[derive(Debug)]
 struct Claiming {
     claim: Claim,
+    /// When the last copy was sent.
+    sent: Mono,
     first_sent: Mono,
     /// From here on it could only be late, or a lease has passed.
     give_up: Mono,
@@ -176,7 +176,7 @@ impl Agent {
 
     /// Takes in what happened and says what to do about it.
     pub fn handle(&mut self, now: Now, input: Input, chance: &mut dyn Chance) -> Vec<Command> {
-        let mut turn = Turn { now: self.corrected(now), chance, out: Vec::new() };
+        let mut turn = Turn { now: corrected(now), chance, out: Vec::new() };
         self.take(&mut turn, input);
         self.wall_set_back(&turn);
         self.look_for_slot(&mut turn);
@@ -184,13 +184,9 @@ impl Agent {
         turn.out
     }
 
-    fn corrected(&self, now: Now) -> Now {
-        Now { wall: now.wall - self.ahead, ..now }
-    }
-
     /// When [`Input::Wake`] is due.
     pub fn next_wakeup(&self, now: Now) -> Option<Mono> {
-        let now = self.corrected(now);
+        let now = corrected(now);
         let by_slot = self.next_slot.filter(|_| !self.stopping).map(|slot| now.mono + slot.0.since(now.wall));
         let by_part = self.parts.values().filter_map(Part::wakeup).min();
         let by_stray = self.strays.iter().map(|s| s.resend.unwrap_or(s.give_up)).min();
@@ -308,6 +304,13 @@ impl Agent {
             t.out.push(Command::Free(run.clone()));
         }
     }
+}
+
+/// A wall clock that differs from the store's by more than clocks may differ is not believed: slot after slot would be
+/// begun too early and wait, or be given up as late without a word to the store.
+fn corrected(now: Now) -> Now {
+    let apart = now.wall.since(now.store).max(now.store.since(now.wall));
+    if apart > CLOCK_GRACE { Now { wall: now.store, ..now } } else { now }
 }
 
 impl Part {

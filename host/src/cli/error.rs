@@ -90,6 +90,26 @@ pub(super) enum CliError {
         /// The file that was looked for.
         path: PathBuf,
     },
+    /// What hosts tell of their plugins.
+    #[error("cannot read what hosts tell in {}", folder.display())]
+    HostStatus {
+        /// The data directory.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// No host has worked in the namespace, or it was emptied.
+    #[error(
+        "there is no record yet: no host has worked in the namespace {namespace:?} of {url}; start one with `leasehold \
+         serve`, or name the configuration of the hosts with --config"
+    )]
+    NoNamespace {
+        /// The store.
+        url: StoreUrl,
+        /// The namespace that was looked for.
+        namespace: String,
+    },
     /// A store that is inside another process.
     #[error(
         "the store memory: lives inside one host and cannot be read from here; set url under [store] to a sqlite:// \

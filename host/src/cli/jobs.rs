@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use leasehold::config::{Config, StoreUrl};
-use leasehold::plugins::{Catalog, Refused};
+use leasehold::plugins::{Catalog, IdleJob, Refused};
 use leasehold::{clock, plugins, zones};
 use leasehold_lease::id::JobKey;
 use leasehold_lease::policy::CLOCK_GRACE;
@@ -69,6 +69,10 @@ async fn known_jobs(config: &Config) -> Result<Option<Checked<Vec<JobView>>>, Cl
             tracing::info!("there is no record yet: {} does not exist", path.display());
             Ok(Some(Checked { now: clock::wall(), answer: Vec::new() }))
         }
+        Err(CliError::NoNamespace { namespace, .. }) => {
+            tracing::info!("there is no record yet: no host has worked in the namespace {namespace:?}");
+            Ok(Some(Checked { now: clock::wall(), answer: Vec::new() }))
+        }
         Err(error) => Err(error),
     }
 }
@@ -77,8 +81,10 @@ async fn known_jobs(config: &Config) -> Result<Option<Checked<Vec<JobView>>>, Cl
 #[derive(Debug, Serialize)]
 struct JobRow {
     job: String,
-    /// "offered", or "not-offered" for one that only the store knows.
+    /// "offered", "not-runnable" for one whose plugin does not serve, or "not-offered" for one that only the store knows.
     state: &'static str,
+    /// Why it cannot run.
+    reason: Option<String>,
     /// None for a job that has none, and for one that is not offered here: its schedule is not known.
     schedule: Option<String>,
     timezone: Option<String>,
@@ -113,7 +119,8 @@ fn rows(catalog: &Catalog<Inspection>, known: Option<&Checked<Vec<JobView>>>) ->
     let now = known.map_or_else(clock::wall, |known| known.now);
     let views: BTreeMap<&JobKey, &JobView> =
         known.iter().flat_map(|known| &known.answer).map(|view| (&view.key, view)).collect();
-    let keys: BTreeSet<&JobKey> = catalog.jobs.keys().chain(views.keys().copied()).collect();
+    let idle = catalog.idle.iter().map(|idle| &idle.spec.key);
+    let keys: BTreeSet<&JobKey> = catalog.jobs.keys().chain(idle).chain(views.keys().copied()).collect();
     let one = |key| {
         let view = views.get(key).copied();
         let unfinished = known.map(|_| view.map_or(0, |view| view.unfinished));
@@ -136,12 +143,19 @@ fn refusal(key: &JobKey, catalog: &Catalog<Inspection>) -> Refusal {
 
 fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, now: Millis) -> JobRow {
     let offered = catalog.jobs.get(key);
-    let schedule = offered.and_then(|job| job.spec.schedule.as_ref());
-    let next = schedule.and_then(|schedule| schedule.next_after(now));
+    let idle = catalog.idle.iter().find(|idle| idle.spec.key == *key).filter(|_| offered.is_none());
+    let spec = offered.map(|job| &job.spec).or(idle.map(|idle| &idle.spec));
+    let schedule = spec.and_then(|spec| spec.schedule.as_ref());
+    let next = schedule.filter(|_| offered.is_some()).and_then(|schedule| schedule.next_after(now));
     let last = view.and_then(|view| view.last.as_ref());
     JobRow {
         job: key.to_string(),
-        state: if offered.is_some() { "offered" } else { "not-offered" },
+        state: match (offered, idle) {
+            (Some(_), _) => "offered",
+            (None, Some(_)) => "not-runnable",
+            (None, None) => "not-offered",
+        },
+        reason: idle.map(why_idle),
         schedule: schedule.map(Schedule::to_string),
         timezone: schedule.map(|schedule| schedule.zone().to_string()),
         next: next.map(|slot| slot.to_string()),
@@ -150,11 +164,17 @@ fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, now:
         last_shown: last.map(|view| (status(&view.run, now), last_moved(view))),
         unfinished: view.map(|view| view.unfinished),
         last_offered: view.and_then(|view| view.last_offered).map(|at| at.to_string()),
-        plugin: offered.map(|job| job.spec.plugin_file.display().to_string()),
+        plugin: spec.map(|spec| spec.plugin_file.display().to_string()),
         digest: offered.map(|job| job.plugin.digest.to_string()),
         blocked_until: view.and_then(|view| blocked_until(view.newest_started, now)).map(|slot| slot.to_string()),
         refusal: refusal(key, catalog),
     }
+}
+
+/// Its reason was escaped where it was made.
+fn why_idle(idle: &IdleJob) -> String {
+    let file = idle.spec.plugin_file.file_name().unwrap_or_default().to_string_lossy();
+    format!("its plugin {} does not serve: {}", plain(&file), idle.reason)
 }
 
 /// When the run ended, or started last, or was asked for.
@@ -174,7 +194,7 @@ fn table(rows: &[JobRow]) -> Table {
     for row in rows {
         let unknown = if row.unfinished.is_some() { "-" } else { "?" };
         let (last, at) = row.last_shown.map_or((unknown, String::new()), |(word, at)| (word, at.to_string()));
-        let no_schedule = if row.state == "offered" { "no schedule" } else { "-" };
+        let no_schedule = if row.state == "not-offered" { "-" } else { "no schedule" };
         table.row(vec![
             (Colour::Plain, row.job.clone()),
             (Colour::Plain, row.schedule.as_deref().map_or_else(|| no_schedule.to_owned(), plain)),
@@ -183,7 +203,7 @@ fn table(rows: &[JobRow]) -> Table {
             (Colour::Dim, at),
             (Colour::Plain, row.unfinished.map_or_else(|| unknown.to_owned(), |count| count.to_string())),
             (Colour::Dim, row.digest.as_deref().map_or("-", |digest| &digest[..12]).to_owned()),
-            (if row.blocked_until.is_some() { Colour::Bad } else { Colour::Dim }, note(row)),
+            (if row.blocked_until.is_some() || row.reason.is_some() { Colour::Bad } else { Colour::Dim }, note(row)),
         ]);
     }
     table
@@ -193,6 +213,9 @@ fn table(rows: &[JobRow]) -> Table {
 fn note(row: &JobRow) -> String {
     if let Some(until) = &row.blocked_until {
         return format!("BLOCKED until {until}: a slot of the store's future has started");
+    }
+    if let Some(reason) = &row.reason {
+        return format!("NOT RUNNABLE: {reason}");
     }
     if row.state == "offered" {
         return String::new();
@@ -290,6 +313,32 @@ mod tests {
             line,
             "acme/x  -  -  expired  1970-01-01T00:00:02.000Z  1  -  not offered here; a host last offered it at 1970-01-01T00:00:05.000Z\n"
         );
+    }
+
+    #[test]
+    fn a_job_whose_plugin_does_not_serve_says_why() {
+        let zones = leasehold_lease::schedule::Zones::bundled();
+        let zone = zones.get("UTC").unwrap();
+        let spec = leasehold::plugins::JobSpec {
+            key: "acme/x".parse().unwrap(),
+            plugin_file: "p/acme/a.wasm".into(),
+            place: None,
+            schedule: Some(Schedule::cron("@daily", &zone).unwrap()),
+            policy: Default::default(),
+            limits: Default::default(),
+            payload: Arc::from([]),
+            grants: Default::default(),
+            stored_max: 0,
+        };
+        let idle = vec![IdleJob { spec: Arc::new(spec), reason: "the file is text".to_owned() }];
+        let catalog = Catalog { idle, ..Catalog::default() };
+        let rows = rows(&catalog, Some(&known(0, 0)));
+        let json = serde_json::to_value(&rows[0]).unwrap();
+        assert_eq!((&json["state"], &json["next"]), (&"not-runnable".into(), &serde_json::Value::Null));
+        assert_eq!(json["reason"], "its plugin a.wasm does not serve: the file is text");
+        let line = table(&rows).render(false, Paint(false));
+        assert!(line.contains("NOT RUNNABLE: its plugin a.wasm does not serve"), "{line}");
+        assert!(rows[0].schedule.is_some() && rows.len() == 1);
     }
 
     #[test]

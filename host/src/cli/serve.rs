@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
-use leasehold::config::{Config, Secrets};
+use leasehold::config::{Config, Secrets, StoreUrl};
 use leasehold::event::Printer;
 use leasehold::plugins::{Catalog, JobSpec, Plugins};
+use leasehold::running::Running;
+use leasehold::status::{self, About, StatusFile};
 use leasehold::{Host, HostParts, clock, zones};
 use leasehold_lease::id::JobKey;
 use leasehold_lease::schedule::Zones;
@@ -56,7 +58,8 @@ impl Serve {
 struct Serving {
     host: Host,
     plugins: Plugins<Plugin>,
-    teller: JoinHandle<()>,
+    /// What tells of the plugin directory until it is no longer followed.
+    tellers: Vec<JoinHandle<()>>,
 }
 
 impl Serving {
@@ -75,19 +78,22 @@ impl Serving {
         let store = store::open(&config.store).await?;
         let loader = Compiler(Arc::clone(&sandbox));
         let plugins = Plugins::start(Arc::clone(config), zones, loader, clock::wall()).await;
+        let running = Arc::new(Running::default());
+        let mut tellers = vec![tokio::spawn(tell_jobs(plugins.catalog()))];
+        tellers.extend(tell_status(config, &name, &plugins, &running));
         let tenants = Arc::clone(config);
         let parts = HostParts {
             name,
             store,
             sandbox,
             catalog: plugins.catalog(),
+            running,
             events: Arc::new(Printer::new(json)),
             concurrency: config.host.concurrency as usize,
             tenant_concurrency: Box::new(move |tenant| tenants.tenant(tenant).quota.concurrency as usize),
             secrets,
         };
-        let teller = tokio::spawn(tell_jobs(plugins.catalog()));
-        Ok(Serving { host: Host::start(parts).await?, plugins, teller })
+        Ok(Serving { host: Host::start(parts).await?, plugins, tellers })
     }
 
     async fn until_ended(mut self, mut signals: EndSignals) -> Result<Exit, CliError> {
@@ -109,14 +115,38 @@ impl Serving {
             }
         };
         self.plugins.stop().await;
-        // The catalog's sender has gone, which is the end of this task.
-        if let Err(error) = self.teller.await {
-            tracing::error!(%error, "the task that tells of jobs has failed");
+        // What they tell of has gone, which is the end of these tasks.
+        for teller in self.tellers {
+            if let Err(error) = teller.await {
+                tracing::error!(%error, "a task that tells of plugins has failed");
+            }
         }
         ended.map_err(CliError::HostFailed)?;
         // What was not handed over waits for its lease to run out: that is no success.
         Ok(if at_once { Exit::Failed } else { Exit::Success })
     }
+}
+
+/// Tells people on this machine how the plugins stand. A host does its work without that, too.
+fn tell_status(
+    config: &Config,
+    name: &str,
+    plugins: &Plugins<Plugin>,
+    running: &Arc<Running>,
+) -> Option<JoinHandle<()>> {
+    let data_dir = &config.host.data_dir;
+    let file = StatusFile::create(data_dir).inspect_err(|error| {
+        let folder = data_dir.display();
+        tracing::warn!(%error, "`leasehold plugins` shows nothing of this host: {folder} cannot be written");
+    });
+    let directory = &config.host.plugins;
+    let about = About {
+        host: name.to_owned(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        plugins: directory.canonicalize().unwrap_or_else(|_| directory.clone()),
+    };
+    Some(tokio::spawn(status::keep(file.ok()?, about, plugins.survey(), Arc::clone(running))))
 }
 
 fn tell_start(config: &Config, name: &str, zones: &Zones) {
@@ -125,7 +155,11 @@ fn tell_start(config: &Config, name: &str, zones: &Zones) {
         None => tracing::info!("no configuration file: defaults, environment and flags hold"),
     }
     tracing::info!("host {name}, version {}", env!("CARGO_PKG_VERSION"));
-    tracing::info!("store {}, plugins {}", config.store, config.host.plugins.display());
+    let namespace = match &config.store {
+        StoreUrl::Postgres(server) | StoreUrl::Redis(server) => format!(", namespace {}", server.namespace),
+        StoreUrl::Sqlite(_) | StoreUrl::Memory => String::new(),
+    };
+    tracing::info!("store {}{namespace}, plugins {}", config.store, config.host.plugins.display());
     tracing::info!("time zone data {} ({})", zones.version(), zones.source());
 }
 

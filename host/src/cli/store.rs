@@ -24,17 +24,36 @@ pub(super) async fn open(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>, CliError
     }
 }
 
-/// Opens the store to read from it, whoever writes to it meanwhile. Reading makes no file; on a server the namespace is
-/// made where it is missing, as nothing tells a new one from a mistyped one.
+/// Opens the store to read from it, whoever writes to it meanwhile. Reading makes neither file nor namespace: a store that
+/// was emptied under running hosts would get a new identity, and they would refuse it.
 ///
 /// # Errors
-/// Besides those of [`open`]: there is no file.
+/// Besides those of [`open`]: there is none.
 pub(super) async fn open_existing(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>, CliError> {
     match url {
         StoreUrl::Memory => Err(CliError::MemoryStore),
         StoreUrl::Sqlite(path) if !path.exists() => Err(CliError::NoStore { path: path.clone() }),
         StoreUrl::Sqlite(path) => open_sqlite(url, path.clone(), SqliteStore::open_for_reading).await,
-        StoreUrl::Postgres(_) | StoreUrl::Redis(_) => connect(url).await,
+        StoreUrl::Postgres(server) => {
+            let found = PostgresStore::exists(&server.url, &server.namespace).await;
+            existing(url, &server.namespace, found.map_err(Into::into)).await
+        }
+        StoreUrl::Redis(server) => {
+            let found = RedisStore::exists(&server.url, &server.namespace).await;
+            existing(url, &server.namespace, found.map_err(Into::into)).await
+        }
+    }
+}
+
+async fn existing(
+    url: &StoreUrl,
+    namespace: &str,
+    found: Result<bool, Box<dyn std::error::Error + Send + Sync>>,
+) -> Result<Arc<dyn LeaseStore>, CliError> {
+    match found {
+        Ok(true) => connect(url).await,
+        Ok(false) => Err(CliError::NoNamespace { url: url.clone(), namespace: namespace.to_owned() }),
+        Err(source) => Err(CliError::OpenStore { url: url.clone(), source }),
     }
 }
 

@@ -49,6 +49,7 @@ impl Driver {
             idempotency_secret: self.identity.secret,
             effects,
         };
+        let in_use = self.parts.running.enter(&spec.plugin_file, &offered.plugin);
         let execution = self.parts.sandbox.start(&offered.plugin, invocation);
         let guest = Guest { signal: execution.signal(), progress: execution.progress(), gate: gate_keeper };
         self.guests.insert(start.token.0, execution.signal());
@@ -67,6 +68,7 @@ impl Driver {
             // The log is complete before the run is: whoever sees the outcome can read all of it.
             let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
             tell_network(&run, &ended);
+            drop(in_use);
             let input = ended_input(start.run, token, &ended);
             // The driver has ended: nobody is left to hear it.
             drop(news.send(News::Input(job, input)));

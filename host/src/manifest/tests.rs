@@ -83,6 +83,66 @@ fn operators_keys_are_refused_as_such() {
     assert!(refused("shedule = \"@daily\"").contains("there is no such key; did you mean \"schedule\"?"));
 }
 
+/// A manifest may be a link to any file of the tenant's, or one that a mistake has put there: what it holds is nobody's
+/// business. Only the keys and values that are named as wrong in a well-formed manifest are repeated.
+#[test]
+fn what_is_not_toml_is_refused_without_a_word_of_its_content() {
+    let secret = "hunter2";
+    let shapes = [
+        "§",
+        "§ = ",
+        "= §",
+        "a = §",
+        "a = \"§",
+        "a = '§",
+        "a = \"\"\"§",
+        "a = [§",
+        "a = [\"§\"",
+        "[§",
+        "[[§]",
+        "[a]\n§ x = 1",
+        "a.§. = 1",
+        "a = { § }",
+        "a = { b = §",
+        "a = \"\\§\"",
+        "a = \"\\u§\"",
+        "a = 0x§",
+        "a = 1_§",
+        "a = 2026-11-§",
+        "a = 1\na.§ = 2",
+        "§: x\n",
+        "-----BEGIN §-----\nabc\n",
+        "root:x:0:0:§:/root:/bin/sh",
+        "\0§",
+        "a = \"\u{1b}§\"",
+        "§ = 1\n§ = 2",
+        "[x.§]\n[x.§]",
+        "a = true§",
+        "a = inf§",
+        "a = §# ]",
+    ];
+    for shape in shapes {
+        let text = shape.replace('§', secret);
+        let told = read_with(&text, &TenantSettings::default()).expect_err(&text);
+        assert!(told.contains("this is not TOML") && !told.contains(secret), "{text:?}: {told}");
+    }
+}
+
+#[test]
+fn a_folder_without_a_section_has_the_defaults() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[defaults]\ntimeout = \"7s\"\n[tenants.acme]\ntimeout = \"1h\"\njobs_max = 5\n";
+    std::fs::write(folder.path().join("leasehold.toml"), text).unwrap();
+    let sources = crate::config::Sources { folder: folder.path().into(), ..Default::default() };
+    let config = crate::config::Config::load(&sources).unwrap();
+    let tenant = |name: &str| config.tenant(&name.parse().unwrap());
+    assert_eq!(tenant("acme").limits.timeout, Duration::from_secs(3_600));
+    for name in ["other", "acme.b", "acm", "default"] {
+        assert_eq!(tenant(name), config.defaults(), "{name}");
+        assert_eq!((tenant(name).limits.timeout, tenant(name).quota.jobs_max), (Duration::from_secs(7), 100));
+    }
+}
+
 #[test]
 fn a_job_asks_for_origins_and_settings() {
     let job = job("http = [\"https://API.example.com:443\", \"http://127.1:81\"]\nconfig = [\"TOKEN\", \"region\"]");

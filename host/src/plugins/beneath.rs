@@ -27,6 +27,22 @@ impl Stamp {
     pub(super) fn touched(&self) -> i128 {
         self.modified.max(self.changed)
     }
+
+    /// When its content changed, in ns since the Unix epoch. Whoever writes a file can set it, and a copy may keep it.
+    pub(super) fn modified(&self) -> i128 {
+        self.modified
+    }
+
+    /// Whether both are of one file, which was written in place between them.
+    pub(super) fn is_same_file(&self, other: &Stamp) -> bool {
+        self.id == other.id
+    }
+
+    /// A stamp without a file.
+    #[cfg(test)]
+    pub(super) fn made(inode: i128, size: u64, modified: i128) -> Stamp {
+        Stamp { id: (0, inode), size, modified, changed: modified }
+    }
 }
 
 /// Why a path is not opened.
@@ -65,9 +81,13 @@ impl Folder {
         Ok(Folder { fd, shared: true })
     }
 
-    /// Opens a tenant's folder in it.
+    /// Opens a tenant's folder in it. A link may lead to a dot-folder, where Kubernetes keeps what it mounts, but not to
+    /// the folder of another tenant.
     pub(super) fn tenant(&self, name: &str) -> Result<Folder, Denied> {
         let fd = open_beneath(&self.fd, Path::new(name), OPEN | OFlags::DIRECTORY)?;
+        if !self.is_own(&fd, Path::new(name))? {
+            return Err(Denied::Outside);
+        }
         Ok(Folder { fd, shared: false })
     }
 
@@ -127,21 +147,31 @@ impl Folder {
     }
 
     /// The tenant of the plugin directory itself owns what lies directly in it or in a dot-folder (Kubernetes keeps the
-    /// files there), but not the folders of the other tenants.
+    /// files there), but not the folders of the other tenants. A tenant's folder is its own under its own name.
     #[cfg(target_os = "linux")]
-    fn is_own(&self, file: &File, _path: &Path) -> io::Result<bool> {
+    fn is_own(&self, opened: &impl AsFd, path: &Path) -> io::Result<bool> {
         use std::os::fd::AsRawFd;
-        // The kernel's own word on where the opened file lies, whatever links led there.
+        // The kernel's own word on where it lies, whatever links led there.
         let lies = |fd: i32| std::fs::read_link(format!("/proc/self/fd/{fd}"));
-        let (root, file) = (lies(self.fd.as_raw_fd())?, lies(file.as_raw_fd())?);
-        Ok(file.strip_prefix(&root).is_ok_and(is_own_path))
+        let (root, lies_at) = (lies(self.fd.as_raw_fd())?, lies(opened.as_fd().as_raw_fd())?);
+        let found = FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode);
+        let is_folder = found == FileType::Directory;
+        Ok(lies_at
+            .strip_prefix(&root)
+            .is_ok_and(|lies_at| is_own_path(lies_at) && (!is_folder || is_named(lies_at, path))))
     }
 
-    /// Without openat2 no link is followed, so the path says where the file lies.
+    /// Without openat2 no link is followed, so the path says where it lies.
     #[cfg(not(target_os = "linux"))]
-    fn is_own(&self, _file: &File, path: &Path) -> io::Result<bool> {
+    fn is_own(&self, _opened: &impl AsFd, path: &Path) -> io::Result<bool> {
         Ok(is_own_path(path))
     }
+}
+
+/// Whether a folder lies where its name says, or in a dot-folder.
+#[cfg(target_os = "linux")]
+fn is_named(lies_at: &Path, path: &Path) -> bool {
+    lies_at == path || lies_at.to_string_lossy().starts_with('.')
 }
 
 fn is_own_path(path: &Path) -> bool {
@@ -299,8 +329,18 @@ mod tests {
     #[test]
     fn a_folder_that_is_a_link_to_elsewhere_is_not_a_tenants() {
         let (dir, plugins) = tree();
-        symlink("/etc", dir.path().join("plugins/c")).unwrap();
-        assert!(matches!(plugins.tenant("c"), Err(Denied::Outside)));
+        let root = dir.path().join("plugins");
+        symlink("/etc", root.join("c")).unwrap();
+        symlink("b", root.join("d")).unwrap();
+        symlink("a/sub", root.join("e")).unwrap();
+        for name in ["c", "d", "e"] {
+            assert!(matches!(plugins.tenant(name), Err(Denied::Outside)), "{name}");
+        }
+        // As Kubernetes mounts a folder.
+        std::fs::create_dir(root.join("..v1/f")).unwrap();
+        symlink("..v1", root.join("..data")).unwrap();
+        symlink("..data/f", root.join("f")).unwrap();
+        assert!(plugins.tenant("f").is_ok());
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Catalog<P> {
     pub jobs: BTreeMap<JobKey, OfferedJob<P>>,
     /// The plugins that are loaded, also those without a job.
     pub plugins: Vec<LoadedPlugin<P>>,
+    /// Jobs that nothing is wrong with, except that their plugin does not serve.
+    pub idle: Vec<IdleJob>,
     /// Files and jobs that are not served, with the reason.
     pub refused: Vec<Refused>,
     /// Files and jobs whose older version serves, because what lies in the directory now is wrong.
@@ -28,7 +30,7 @@ pub struct Catalog<P> {
 
 impl<P> Default for Catalog<P> {
     fn default() -> Catalog<P> {
-        Catalog { jobs: BTreeMap::new(), plugins: Vec::new(), refused: Vec::new(), stale: Vec::new() }
+        Catalog { jobs: BTreeMap::new(), plugins: Vec::new(), idle: Vec::new(), refused: Vec::new(), stale: Vec::new() }
     }
 }
 
@@ -40,6 +42,7 @@ impl<P> Catalog<P> {
             && self.jobs.values().zip(other.jobs.values()).all(|(a, b)| a.is_same(b))
             && self.plugins.len() == other.plugins.len()
             && self.plugins.iter().zip(&other.plugins).all(|(a, b)| same_plugin(a, b))
+            && self.idle == other.idle
             && self.refused == other.refused
             && self.stale == other.stale
     }
@@ -96,6 +99,21 @@ pub struct JobSpec {
     pub grants: JobGrants,
     /// Bytes its tenant may keep in the store.
     pub stored_max: u64,
+}
+
+/// A job that cannot run, because its plugin does not serve.
+#[derive(Debug, Clone)]
+pub struct IdleJob {
+    /// The job.
+    pub spec: Arc<JobSpec>,
+    /// What is wrong with its plugin.
+    pub reason: String,
+}
+
+impl PartialEq for IdleJob {
+    fn eq(&self, other: &IdleJob) -> bool {
+        Arc::ptr_eq(&self.spec, &other.spec) && self.reason == other.reason
+    }
 }
 
 /// A plugin that is loaded.

@@ -1,15 +1,15 @@
 //! Keeps the catalog up to date: looks when the operating system says that something happened, and every few seconds
 //! besides, because such news can be lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_lease::time::Millis;
+use leasehold_lease::time::{Millis, Mono};
 use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{EventKind, RecursiveMode, Watcher};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -17,7 +17,9 @@ use super::PluginLoader;
 use super::catalog::Catalog;
 use super::load::{Context, Outcome, load};
 use super::look::look;
+use super::standing::Survey;
 use super::state::State;
+use crate::clock;
 
 /// How long the watcher waits for what.
 #[derive(Debug, Clone, Copy)]
@@ -30,14 +32,27 @@ pub(super) struct Pace {
     pub(super) rescan: Duration,
     /// For all plugins to load at start.
     pub(super) patience: Duration,
-    /// Whether to ask the operating system for signs.
-    pub(super) signs: bool,
+    /// Where signs of change come from.
+    pub(super) signs: Signs,
+}
+
+/// Where signs of change come from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Signs {
+    /// The operating system.
+    System,
+    /// Nowhere.
+    #[cfg(test)]
+    Nowhere,
+    /// An operating system that has no watch left to give.
+    #[cfg(test)]
+    Exhausted,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
         let ms = Duration::from_millis;
-        Pace { settle: ms(300), debounce: ms(100), rescan: ms(10_000), patience: PATIENCE, signs: true }
+        Pace { settle: ms(300), debounce: ms(100), rescan: ms(10_000), patience: PATIENCE, signs: Signs::System }
     }
 }
 
@@ -48,6 +63,29 @@ const QUIET: Duration = Duration::from_secs(1);
 /// keep the others from serving.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// While plugins are being loaded, how they stand is told no more often than this.
+const SURVEY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Looking takes at most one part in so many of the time, however much there is to look at.
+const LOOK_SHARE: u32 = 10;
+
+/// The catalog, now and whenever it changes.
+pub(super) type Catalogs<P> = watch::Receiver<Arc<Catalog<P>>>;
+
+/// Where what is found is told.
+pub(super) struct Publish<P> {
+    catalog: watch::Sender<Arc<Catalog<P>>>,
+    survey: watch::Sender<Arc<Survey>>,
+}
+
+impl<P> Publish<P> {
+    pub(super) fn new() -> (Publish<P>, Catalogs<P>, watch::Receiver<Arc<Survey>>) {
+        let (catalog, catalogs) = watch::channel(Arc::new(Catalog::default()));
+        let (survey, surveys) = watch::channel(Arc::new(Survey::default()));
+        (Publish { catalog, survey }, catalogs, surveys)
+    }
+}
+
 /// The watcher's own side of the catalog.
 pub(super) struct Watch<L: PluginLoader> {
     context: Arc<Context<L>>,
@@ -55,19 +93,21 @@ pub(super) struct Watch<L: PluginLoader> {
     state: State<L::Plugin>,
     loads: JoinSet<Outcome<L::Plugin>>,
     loads_max: usize,
-    publish: watch::Sender<Arc<Catalog<L::Plugin>>>,
+    publish: Publish<L::Plugin>,
     signs: Arc<Notify>,
-    watcher: Option<RecommendedWatcher>,
+    watcher: Option<Box<dyn Watcher + Send>>,
     /// The folders that are watched, with device and inode.
     watched: BTreeMap<PathBuf, (i128, i128)>,
+    /// Folders that could not be watched: that is told once.
+    unwatched: BTreeSet<PathBuf>,
+    /// How long the last look took.
+    looked: Duration,
+    /// When it was told last how the files stand.
+    surveyed: Mono,
 }
 
 impl<L: PluginLoader> Watch<L> {
-    pub(super) fn new(
-        context: Arc<Context<L>>,
-        pace: Pace,
-        publish: watch::Sender<Arc<Catalog<L::Plugin>>>,
-    ) -> Watch<L> {
+    pub(super) fn new(context: Arc<Context<L>>, pace: Pace, publish: Publish<L::Plugin>) -> Watch<L> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Watch {
             context,
@@ -79,6 +119,9 @@ impl<L: PluginLoader> Watch<L> {
             signs: Arc::new(Notify::new()),
             watcher: None,
             watched: BTreeMap::new(),
+            unwatched: BTreeSet::new(),
+            looked: Duration::ZERO,
+            surveyed: Mono::default(),
         }
     }
 
@@ -102,13 +145,12 @@ impl<L: PluginLoader> Watch<L> {
             }
         }
         self.publish();
+        self.publish_survey();
     }
 
     /// Follows the directory until `stop` is asked for or its owner is gone.
     pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
-        if self.pace.signs {
-            self.start_watching();
-        }
+        self.start_watching();
         let mut timer = Box::pin(tokio::time::sleep(Duration::ZERO));
         let mut resting = true;
         loop {
@@ -124,13 +166,18 @@ impl<L: PluginLoader> Watch<L> {
                     let new_watches = self.look(None).await;
                     self.publish();
                     resting = !self.state.is_unsettled() && !new_watches;
-                    timer.set(tokio::time::sleep(if resting { self.pace.rescan } else { self.pace.settle }));
+                    let pause = if resting { self.pace.rescan } else { self.pace.settle };
+                    let share = (self.looked * (LOOK_SHARE - 1)).min(self.pace.rescan);
+                    timer.set(tokio::time::sleep(pause.max(share)));
                     self.start_loads();
+                    self.publish_survey();
                 }
                 Some(outcome) = self.loads.join_next(), if !self.loads.is_empty() => {
                     self.take(outcome);
                     self.publish();
-                    self.start_loads();
+                    if !self.start_loads() || clock::mono().since(self.surveyed) > SURVEY_PAUSE {
+                        self.publish_survey();
+                    }
                     if resting && self.state.is_unsettled() {
                         resting = false;
                         timer.set(tokio::time::sleep(self.pace.settle));
@@ -143,8 +190,11 @@ impl<L: PluginLoader> Watch<L> {
 
     /// True when a folder is watched that was not before.
     async fn look(&mut self, quiet_since: Option<i128>) -> bool {
-        let (root, payloads) = (self.context.root().to_owned(), self.state.payloads());
-        match tokio::task::spawn_blocking(move || look(&root, &payloads)).await {
+        let (root, known) = (self.context.root().to_owned(), self.state.known());
+        let began = clock::mono();
+        let looked = tokio::task::spawn_blocking(move || look(&root, &known)).await;
+        self.looked = clock::mono().since(began);
+        match looked {
             Ok(sighting) => {
                 let new_watches = self.watch_folders(&sighting.folders);
                 self.state.look(sighting, quiet_since, &self.context.config);
@@ -177,11 +227,11 @@ impl<L: PluginLoader> Watch<L> {
     /// Tells the catalog, if it has changed.
     fn publish(&mut self) {
         let now = Arc::new(self.state.catalog(&self.context.config));
-        let known = Arc::clone(&self.publish.borrow());
+        let known = Arc::clone(&self.publish.catalog.borrow());
         if now.is_same(&known) {
             return;
         }
-        self.publish.send_replace(Arc::clone(&now));
+        self.publish.catalog.send_replace(Arc::clone(&now));
         for refused in now.refused.iter().filter(|refused| !known.refused.contains(refused)) {
             tracing::warn!("refused: {refused}");
         }
@@ -190,7 +240,31 @@ impl<L: PluginLoader> Watch<L> {
         }
     }
 
+    /// Tells how the files stand, if that has changed.
+    fn publish_survey(&mut self) {
+        let catalog = Arc::clone(&self.publish.catalog.borrow());
+        let now = self.state.survey(&self.context.config, &catalog);
+        self.surveyed = clock::mono();
+        self.publish.survey.send_if_modified(|known| {
+            let is_new = **known != now;
+            if is_new {
+                *known = Arc::new(now);
+            }
+            is_new
+        });
+    }
+
     fn start_watching(&mut self) {
+        match self.pace.signs {
+            Signs::System => {}
+            #[cfg(test)]
+            Signs::Nowhere => return,
+            #[cfg(test)]
+            Signs::Exhausted => {
+                self.watcher = Some(Box::new(tests::NoWatchLeft));
+                return;
+            }
+        }
         let signs = Arc::clone(&self.signs);
         let tell = move |event: notify::Result<notify::Event>| {
             if event.as_ref().map_or(true, is_sign) {
@@ -198,7 +272,7 @@ impl<L: PluginLoader> Watch<L> {
             }
         };
         match notify::recommended_watcher(tell) {
-            Ok(watcher) => self.watcher = Some(watcher),
+            Ok(watcher) => self.watcher = Some(Box::new(watcher)),
             Err(error) => {
                 tracing::warn!(%error, "changes of plugins are noticed late: the directory cannot be watched")
             }
@@ -210,6 +284,7 @@ impl<L: PluginLoader> Watch<L> {
     fn watch_folders(&mut self, folders: &BTreeMap<PathBuf, (i128, i128)>) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         let mut new = false;
+        self.unwatched.retain(|path| folders.contains_key(path));
         for (path, id) in std::mem::take(&mut self.watched) {
             if folders.get(&path) == Some(&id) {
                 self.watched.insert(path, id);
@@ -225,9 +300,12 @@ impl<L: PluginLoader> Watch<L> {
             match watcher.watch(path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
                     self.watched.insert(path.clone(), *id);
+                    self.unwatched.remove(path);
                     new = true;
                 }
-                Err(error) => warn_unwatched(path, &error),
+                // It is tried again at every look, and told once.
+                Err(error) if self.unwatched.insert(path.clone()) => warn_unwatched(path, &error),
+                Err(_) => {}
             }
         }
         new
@@ -235,7 +313,15 @@ impl<L: PluginLoader> Watch<L> {
 }
 
 fn warn_unwatched(path: &Path, error: &notify::Error) {
-    tracing::warn!(%error, path = %path.display(), "changes in this folder are noticed late: it cannot be watched");
+    let hint = match error.kind {
+        notify::ErrorKind::MaxFilesWatch => "; raise fs.inotify.max_user_watches or max_user_instances",
+        _ => "",
+    };
+    tracing::warn!(
+        %error,
+        path = %path.display(),
+        "changes in this folder are noticed late, as it cannot be watched: it is looked at every few seconds{hint}"
+    );
 }
 
 /// Reading is no sign of change, and looking at a folder is reading.

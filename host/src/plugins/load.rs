@@ -1,17 +1,20 @@
 //! Reads a plugin's files and makes of them what can be served. Everything that can be wrong becomes a reason.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use leasehold_lease::id::JobKey;
 use leasehold_lease::schedule::Zones;
+use sha2::{Digest, Sha256};
 
 use super::beneath::{Denied, Folder};
 use super::catalog::JobSpec;
 use super::grants::JobGrants;
 use super::look::{PluginId, Seen, Sight};
+use super::payloads::PayloadFiles;
+use super::standing::Version;
 use super::{PLUGIN_FILE_MAX, PluginLoader};
+use crate::clock;
 use crate::config::{Config, Place, Problem, Problems, plain};
 use crate::manifest::{self, JobDraft, Payload, RefusedJob};
 
@@ -36,6 +39,8 @@ pub(super) struct Request {
     /// Only what has changed since it was last read is read again.
     pub(super) wasm: bool,
     pub(super) manifest: bool,
+    /// The digest of the code that serves.
+    pub(super) serving: Option<String>,
 }
 
 /// What became of one part of a plugin.
@@ -43,7 +48,10 @@ pub(super) struct Request {
 pub(super) enum Part<T> {
     /// It was not read again.
     Same,
-    Absent,
+    /// It was read, and what serves is just that.
+    Kept,
+    /// It is not there, which is told like this.
+    Gone(Problems),
     Taken(T),
     Failed(Problems),
 }
@@ -61,6 +69,8 @@ pub(super) struct Outcome<P> {
 pub(super) struct Loaded<P> {
     /// The version that was read, its payload files included.
     pub(super) seen: Seen,
+    /// The code that was read, whether it was taken or not.
+    pub(super) version: Option<Version>,
     pub(super) plugin: Part<Arc<P>>,
     pub(super) jobs: Part<Jobs>,
 }
@@ -73,7 +83,7 @@ pub(super) async fn load<L: PluginLoader>(context: Arc<Context<L>>, request: Req
     let result = work.and_then(|result| result).unwrap_or_else(|error| {
         // H6: a plugin that brings the loader down costs itself, never the host. It is tried again when it changes.
         let reason = if error.is_panic() { "loading it failed inside the host" } else { "the host is stopping" };
-        Some(Loaded { seen, plugin: failed(&file, reason), jobs: Part::Same })
+        Some(Loaded { seen, version: None, plugin: failed(&file, reason), jobs: Part::Same })
     });
     Outcome { id, result }
 }
@@ -84,17 +94,23 @@ async fn attempt<L: PluginLoader>(
 ) -> Result<Option<Loaded<L::Plugin>>, tokio::task::JoinError> {
     let file = request.id.wasm(context.root());
     let reader = Arc::clone(&context);
+    let serving = request.serving.clone();
     let Some(read) = tokio::task::spawn_blocking(move || read(&reader, request)).await? else { return Ok(None) };
     let plugin = match read.wasm {
+        // The digest decides, not the times of the file: a copy of what serves changes nothing.
+        Part::Taken(_) if serving.is_some() && read.version.as_ref().map(|v| &v.digest) == serving.as_ref() => {
+            Part::Kept
+        }
         Part::Taken(bytes) => match context.loader.load(&file, bytes).await {
             Ok(plugin) => Part::Taken(plugin),
             Err(reason) => failed(&file, reason),
         },
         Part::Same => Part::Same,
-        Part::Absent => Part::Absent,
+        Part::Kept => Part::Kept,
+        Part::Gone(problems) => Part::Gone(problems),
         Part::Failed(problems) => Part::Failed(problems),
     };
-    Ok(Some(Loaded { seen: read.seen, plugin, jobs: read.jobs }))
+    Ok(Some(Loaded { seen: read.seen, version: read.version, plugin, jobs: read.jobs }))
 }
 
 fn failed<T>(file: &Path, reason: impl AsRef<str>) -> Part<T> {
@@ -103,13 +119,14 @@ fn failed<T>(file: &Path, reason: impl AsRef<str>) -> Part<T> {
 
 struct Read {
     seen: Seen,
+    version: Option<Version>,
     wasm: Part<Vec<u8>>,
     jobs: Part<Jobs>,
 }
 
 /// Reads the files. None when one of them is no longer what was seen. Blocks on the disk.
 fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
-    let Request { id, mut seen, wasm, manifest } = request;
+    let Request { id, mut seen, wasm, manifest, serving: _ } = request;
     let root = context.root();
     let opened = Folder::open(root).map_err(Denied::Io).and_then(|folder| match &id.folder {
         Some(own) => folder.tenant(own),
@@ -119,11 +136,23 @@ fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
     let folder = opened.ok()?;
     let wasm = match (&seen.wasm, wasm) {
         (_, false) => Part::Same,
-        (Sight::Absent, true) => Part::Absent,
+        (Sight::Absent, true) => {
+            let reason = format!("there is no {} beside the manifest; copy it there", id.wasm_name());
+            Part::Gone(Problem::of(Place::file(&id.manifest(root)), reason).into())
+        }
         (sight, true) => read_file(&folder, &id.wasm(root), &id.wasm_name(), PLUGIN_FILE_MAX, sight)?,
     };
+    let version = match &wasm {
+        Part::Taken(bytes) => Some(version(bytes)),
+        _ => None,
+    };
     let jobs = if manifest { read_jobs(context, &id, &folder, &mut seen)? } else { Part::Same };
-    Some(Read { seen, wasm, jobs })
+    Some(Read { seen, version, wasm, jobs })
+}
+
+fn version(bytes: &[u8]) -> Version {
+    let digest = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    Version { digest, size: bytes.len() as u64, since: clock::wall() }
 }
 
 /// None when the file is no longer the one that was seen.
@@ -133,7 +162,7 @@ fn read_file(folder: &Folder, file: &Path, name: &str, max: u64, sight: &Sight) 
         (_, Err(Denied::Missing | Denied::Changed)) => None,
         (_, Err(denied)) => Some(failed(file, denied.to_string())),
         // It could not be opened before and can be now.
-        (Sight::Denied(_) | Sight::Absent, Ok(_)) => None,
+        (Sight::Denied(_) | Sight::Absent | Sight::PassedOver, Ok(_)) => None,
     }
 }
 
@@ -141,16 +170,13 @@ fn read_jobs<L>(context: &Context<L>, id: &PluginId, folder: &Folder, seen: &mut
     let root = context.root();
     let file = id.manifest(root);
     seen.payloads.clear();
-    if seen.wasm == Sight::Absent {
-        return Some(failed(&file, format!("there is no {} beside the manifest", id.wasm_name())));
-    }
     if seen.manifest == Sight::Absent {
         return Some(Part::Taken(vec![Ok(unscheduled(context, id))]));
     }
     let bytes = match read_file(folder, &file, &id.manifest_name(), manifest::FILE_MAX, &seen.manifest)? {
         Part::Taken(bytes) => bytes,
         Part::Failed(problems) => return Some(Part::Failed(problems)),
-        Part::Same | Part::Absent => return None,
+        Part::Same | Part::Kept | Part::Gone(_) => return None,
     };
     let Ok(text) = String::from_utf8(bytes) else { return Some(failed(&file, "the manifest is not UTF-8 text")) };
     let settings = context.config.tenant(&id.tenant);
@@ -158,11 +184,11 @@ fn read_jobs<L>(context: &Context<L>, id: &PluginId, folder: &Folder, seen: &mut
         Ok(drafts) => drafts,
         Err(problems) => return Some(Part::Failed(problems)),
     };
-    let mut payloads = BTreeMap::new();
+    let mut payloads = PayloadFiles::of(folder);
     let finish =
-        |draft: Result<JobDraft, RefusedJob>| draft.and_then(|draft| finish(draft, id, context, folder, &mut payloads));
+        |draft: Result<JobDraft, RefusedJob>| draft.and_then(|draft| finish(draft, id, context, &mut payloads));
     let jobs = drafts.into_iter().map(finish).collect();
-    seen.payloads = payloads;
+    seen.payloads = payloads.seen();
     Some(Part::Taken(jobs))
 }
 
@@ -182,31 +208,21 @@ fn unscheduled<L>(context: &Context<L>, id: &PluginId) -> JobSpec {
     }
 }
 
-/// Reads the payload file, if the job has one, and notes which version was read.
+/// Reads the payload file, if the job has one.
 fn finish<L>(
     draft: JobDraft,
     id: &PluginId,
     context: &Context<L>,
-    folder: &Folder,
-    payloads: &mut BTreeMap<String, Sight>,
+    payloads: &mut PayloadFiles,
 ) -> Result<JobSpec, RefusedJob> {
     let payload = match draft.payload {
-        Payload::Inline(bytes) => bytes,
-        Payload::File { path, place } => {
-            let read = folder.read(Path::new(&path), draft.limits.payload_max);
-            // What could not be read is looked at again, too: it may come or be put right.
-            let sight = match &read {
-                Ok((_, stamp)) => Sight::File(*stamp),
-                Err(_) => Sight::of(folder, Path::new(&path)),
-            };
-            payloads.insert(path.clone(), sight);
-            read.map(|(bytes, _)| bytes).map_err(|denied| {
-                let key = format!("jobs.{}.payload_file", draft.name);
-                let problem = Problem { key, ..Problem::of(place, denied.to_string()) };
-                let problem = Problem { value: Some(crate::config::quoted(&path)), ..problem };
-                RefusedJob { name: Some(draft.name.clone()), problems: problem.into() }
-            })?
-        }
+        Payload::Inline(bytes) => bytes.into(),
+        Payload::File { path, place } => payloads.read(&path, draft.limits.payload_max).map_err(|reason| {
+            let key = format!("jobs.{}.payload_file", draft.name);
+            let problem = Problem { key, ..Problem::of(place, reason) };
+            let problem = Problem { value: Some(crate::config::quoted(&path)), ..problem };
+            RefusedJob { name: Some(draft.name.clone()), problems: problem.into() }
+        })?,
     };
     let grants = JobGrants::new(draft.name.as_str(), &draft.wishes, context.config.grants(&id.tenant));
     Ok(JobSpec {
@@ -216,7 +232,7 @@ fn finish<L>(
         schedule: draft.schedule,
         policy: draft.policy,
         limits: draft.limits,
-        payload: payload.into(),
+        payload,
         grants,
         stored_max: context.config.tenant(&id.tenant).quota.stored_max,
     })
@@ -241,7 +257,7 @@ mod tests {
         let folder = Folder::open(&plugins).unwrap();
         let sight = |name: &str| Sight::of(&folder, Path::new(name));
         let seen = Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() };
-        let request = || Request { id: id.clone(), seen: seen.clone(), wasm: true, manifest: true };
+        let request = || Request { id: id.clone(), seen: seen.clone(), wasm: true, manifest: true, serving: None };
         assert!(read(&context, request()).is_some());
         std::fs::write(plugins.join("a.toml"), "[[jobs]]\nname = \"k\"\n#\n").unwrap();
         assert!(read(&context, request()).is_none(), "the manifest has changed");

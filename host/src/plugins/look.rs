@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use leasehold_lease::id::{JobName, TenantName};
@@ -12,8 +13,10 @@ use super::beneath::{Denied, Folder, Stamp, shown};
 pub const DEFAULT_TENANT: &str = "default";
 /// More names in one folder than this are not looked at.
 const NAMES_MAX: usize = 10_000;
-/// How many files with bad names are told in one look.
-const REFUSED_MAX: usize = 100;
+/// How many files with bad names are told of one folder, so that no tenant's hide another's.
+const REFUSED_MAX: usize = 50;
+/// How many names that are ignored are told of one folder.
+const IGNORED_MAX: usize = 50;
 
 /// A plugin: two files with one stem in one folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +64,8 @@ pub(super) enum Sight {
     File(Stamp),
     /// It is there and must not be opened, for this reason.
     Denied(String),
+    /// It is there, and nobody looked at it.
+    PassedOver,
 }
 
 impl Sight {
@@ -75,6 +80,11 @@ impl Sight {
     /// Nothing about it has changed since `ns` (since the Unix epoch).
     fn is_older(&self, ns: i128) -> bool {
         !matches!(self, Sight::File(stamp) if stamp.touched() >= ns)
+    }
+
+    /// One file that was written in place between the two.
+    pub(super) fn is_same_file(&self, other: &Sight) -> bool {
+        matches!((self, other), (Sight::File(one), Sight::File(other)) if one.is_same_file(other))
     }
 }
 
@@ -92,14 +102,33 @@ impl Seen {
         self.wasm == Sight::Absent && self.manifest == Sight::Absent
     }
 
+    /// Nobody has looked at its files.
+    pub(super) fn is_passed_over(&self) -> bool {
+        [&self.wasm, &self.manifest].contains(&&Sight::PassedOver)
+    }
+
+    /// When what defines its jobs was written, in ns since the Unix epoch.
+    pub(super) fn defined_at(&self) -> i128 {
+        match (&self.manifest, &self.wasm) {
+            (Sight::File(stamp), _) | (_, Sight::File(stamp)) => stamp.modified(),
+            _ => i128::MAX,
+        }
+    }
+
     /// Nothing about its files has changed since `ns` (since the Unix epoch).
     pub(super) fn is_older(&self, ns: i128) -> bool {
         self.wasm.is_older(ns) && self.manifest.is_older(ns) && self.payloads.values().all(|sight| sight.is_older(ns))
     }
 }
 
-/// The payload files to look at beside a plugin's own two.
-pub(super) type Payloads = BTreeMap<PluginId, BTreeSet<String>>;
+/// What is known before a look.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The payload files to look at beside a plugin's own two.
+    pub(super) payloads: BTreeMap<PluginId, BTreeSet<String>>,
+    /// Plugins that their tenant has no room for: only that they are there is of interest.
+    pub(super) waiting: BTreeSet<PluginId>,
+}
 
 /// What one look saw.
 #[derive(Debug, Default)]
@@ -109,10 +138,40 @@ pub(super) struct Sighting {
     pub(super) refused: Vec<(PathBuf, String)>,
     /// The folders to watch, with device and inode.
     pub(super) folders: BTreeMap<PathBuf, (i128, i128)>,
+    /// What could not be looked at: nothing is known of it, so it stays as it was.
+    pub(super) unread: Unread,
+    /// What is passed over, bounded, and how many more there are.
+    pub(super) ignored: (Vec<PathBuf>, usize),
+    /// How many are refused and ignored in the folder that is being looked at.
+    pub(super) here: (usize, usize),
+}
+
+/// Parts of the plugin directory that could not be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    /// The directory itself: then none of its folders is known either.
+    whole: bool,
+    folders: BTreeSet<String>,
+}
+
+impl Unread {
+    /// Whether this plugin may be there all the same.
+    pub(super) fn covers(&self, id: &PluginId) -> bool {
+        self.whole || id.folder.as_ref().is_some_and(|folder| self.folders.contains(folder))
+    }
+
+    pub(super) fn add(&mut self, folder: Option<&str>) {
+        match folder {
+            None => self.whole = true,
+            Some(folder) => {
+                self.folders.insert(folder.to_owned());
+            }
+        }
+    }
 }
 
 /// Looks at the whole directory. Blocks on the disk.
-pub(super) fn look(root: &Path, payloads: &Payloads) -> Sighting {
+pub(super) fn look(root: &Path, known: &Known) -> Sighting {
     let mut sighting = Sighting::default();
     let folder = match Folder::open(root) {
         Ok(folder) => folder,
@@ -120,27 +179,35 @@ pub(super) fn look(root: &Path, payloads: &Payloads) -> Sighting {
             let reason =
                 format!("the plugin directory cannot be read: {error}; create it or name another in host.plugins");
             sighting.refused.push((root.to_owned(), reason));
+            // A directory that is gone has no plugins; one that cannot be read may have them all.
+            sighting.unread.whole = error.kind() != ErrorKind::NotFound;
             return sighting;
         }
     };
-    let names = sighting.list(root, &folder);
-    sighting.files(root, None, DEFAULT_TENANT, &folder, &names, payloads);
+    let names = sighting.list(root, None, &folder);
+    sighting.files(root, None, DEFAULT_TENANT, &folder, &names, known);
     for name in names.iter().filter(|name| !is_ignored(name) && !is_plugin_file(name)) {
         match folder.tenant(name) {
             Ok(tenant) => {
-                let names = sighting.list(&root.join(name), &tenant);
-                sighting.files(root, Some(name), name, &tenant, &names, payloads);
+                let names = sighting.list(&root.join(name), Some(name), &tenant);
+                sighting.files(root, Some(name), name, &tenant, &names, known);
             }
             // An ordinary file is no tenant, and no mistake: a README, a payload.
-            Err(Denied::Missing) => {}
-            Err(denied) => sighting.refuse(root.join(name), denied.to_string()),
+            Err(Denied::Missing) => sighting.ignore(root.join(name)),
+            Err(denied) => {
+                if matches!(denied, Denied::Io(_)) {
+                    sighting.unread.add(Some(name));
+                }
+                sighting.refuse(root.join(name), denied.to_string());
+            }
         }
     }
     sighting
 }
 
 impl Sighting {
-    fn list(&mut self, path: &Path, folder: &Folder) -> Vec<String> {
+    fn list(&mut self, path: &Path, own: Option<&str>, folder: &Folder) -> Vec<String> {
+        self.here = (0, 0);
         match folder.id() {
             Ok(id) => {
                 self.folders.insert(path.to_owned(), id);
@@ -148,12 +215,21 @@ impl Sighting {
             Err(error) => self.refuse(path.to_owned(), format!("the folder cannot be watched: {error}")),
         }
         match folder.names(NAMES_MAX) {
-            Ok(Some(names)) => return names,
+            Ok(Some(names)) => {
+                let passed_over = |name: &&String| is_ignored(name) || own.is_some() && !is_plugin_file(name);
+                names.iter().filter(passed_over).for_each(|name| self.ignore(path.join(name)));
+                return names;
+            }
             Ok(None) => {
-                self.refuse(path.to_owned(), format!("the folder has more than {NAMES_MAX} entries: none is read"))
+                let reason = format!(
+                    "the folder has more than {NAMES_MAX} entries: none is read, and what serves goes on serving; \
+                     remove what is no plugin"
+                );
+                self.refuse(path.to_owned(), reason);
             }
             Err(error) => self.refuse(path.to_owned(), format!("the folder cannot be read: {error}")),
         }
+        self.unread.add(own);
         Vec::new()
     }
 
@@ -164,7 +240,7 @@ impl Sighting {
         tenant: &str,
         folder: &Folder,
         names: &[String],
-        payloads: &Payloads,
+        known: &Known,
     ) {
         let files: Vec<_> = names.iter().filter(|name| !is_ignored(name) && is_plugin_file(name)).collect();
         if files.is_empty() {
@@ -189,7 +265,10 @@ impl Sighting {
                 }
             };
             let id = PluginId { tenant: tenant.clone(), name, folder: own.map(str::to_owned) };
-            let sight = Sight::of(folder, Path::new(file));
+            let sight = match known.waiting.contains(&id) {
+                true => Sight::PassedOver,
+                false => Sight::of(folder, Path::new(file)),
+            };
             let seen = self.plugins.entry(id.clone()).or_default();
             if file.ends_with(".wasm") {
                 seen.wasm = sight
@@ -197,7 +276,7 @@ impl Sighting {
                 seen.manifest = sight
             }
             if seen.payloads.is_empty()
-                && let Some(paths) = payloads.get(&id)
+                && let Some(paths) = known.payloads.get(&id)
             {
                 seen.payloads = paths.iter().map(|path| (path.clone(), Sight::of(folder, Path::new(path)))).collect();
             }
@@ -205,9 +284,16 @@ impl Sighting {
     }
 
     fn refuse(&mut self, path: PathBuf, reason: String) {
-        if self.refused.len() < REFUSED_MAX {
+        self.here.0 += 1;
+        if self.here.0 <= REFUSED_MAX {
             self.refused.push((path, reason));
         }
+    }
+
+    fn ignore(&mut self, path: PathBuf) {
+        let (told, more) = &mut self.ignored;
+        self.here.1 += 1;
+        if self.here.1 <= IGNORED_MAX { told.push(path) } else { *more += 1 }
     }
 }
 
@@ -232,22 +318,33 @@ mod tests {
         std::fs::create_dir_all(root.join("..data")).unwrap();
         std::fs::create_dir_all(root.join("Bad")).unwrap();
         std::fs::create_dir_all(root.join("dir.wasm")).unwrap();
-        for file in [
-            "hello.wasm",
-            "hello.toml",
+        // What editors and copying tools leave while they write.
+        let passed_over = [
             "README.md",
             "x.wasm.tmp",
             "y.wasm~",
             ".z.wasm",
+            ".hello.toml.swp",
+            ".#hello.toml",
+            "#hello.toml#",
+            "4913",
+            "hello.wasm.part",
+            "hello.wasm.filepart",
+            ".hello.wasm.Xa8G2k",
+            "hello.toml.orig",
+        ];
+        for file in passed_over.into_iter().chain([
+            "hello.wasm",
+            "hello.toml",
             "acme/a.wasm",
             "acme/My.wasm",
             "acme/b.toml",
             "Bad/a.wasm",
             "..data/k.wasm",
-        ] {
+        ]) {
             std::fs::write(root.join(file), "x").unwrap();
         }
-        let sighting = look(root, &Payloads::new());
+        let sighting = look(root, &Known::default());
         let found: Vec<_> = sighting
             .plugins
             .iter()
@@ -258,11 +355,56 @@ mod tests {
             sighting.refused.iter().map(|(path, _)| path.strip_prefix(root).unwrap().to_str().unwrap()).collect();
         assert_eq!(refused, ["dir.wasm", "Bad", "acme/My.wasm"]);
         assert_eq!(sighting.folders.len(), 3);
+        let ignored: BTreeSet<_> =
+            sighting.ignored.0.iter().map(|path| path.strip_prefix(root).unwrap().to_str().unwrap()).collect();
+        assert_eq!(ignored, passed_over.into_iter().chain(["..data"]).collect());
+    }
+
+    #[test]
+    fn a_folder_with_too_many_names_says_nothing_of_its_plugins() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for folder in ["flood", "calm"] {
+            std::fs::create_dir(root.join(folder)).unwrap();
+            std::fs::write(root.join(folder).join("a.wasm"), "x").unwrap();
+        }
+        for n in 0..NAMES_MAX {
+            std::fs::write(root.join(format!("flood/{n}")), "").unwrap();
+        }
+        let sighting = look(root, &Known::default());
+        let id = |folder: &str| PluginId {
+            tenant: folder.parse().unwrap(),
+            name: "a".parse().unwrap(),
+            folder: Some(folder.to_owned()),
+        };
+        assert!(sighting.unread.covers(&id("flood")) && !sighting.plugins.contains_key(&id("flood")));
+        assert!(!sighting.unread.covers(&id("calm")) && sighting.plugins.contains_key(&id("calm")));
+        assert!(sighting.refused[0].1.contains("more than 10000 entries"));
+        assert!(sighting.ignored.0.len() <= IGNORED_MAX);
+    }
+
+    #[test]
+    fn no_tenants_bad_names_hide_anothers() {
+        let dir = tempfile::tempdir().unwrap();
+        for (folder, count) in [("a", REFUSED_MAX + 10), ("b", 1)] {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+            for n in 0..count {
+                std::fs::write(dir.path().join(format!("{folder}/Bad{n}.wasm")), "").unwrap();
+                std::fs::write(dir.path().join(format!("{folder}/{n}.tmp")), "").unwrap();
+            }
+        }
+        let sighting = look(dir.path(), &Known::default());
+        assert_eq!((sighting.refused.len(), sighting.ignored.0.len()), (REFUSED_MAX + 1, IGNORED_MAX + 1));
+        assert!(sighting.refused.last().unwrap().0.ends_with("b/Bad0.wasm"));
+        assert_eq!(sighting.ignored.1, REFUSED_MAX + 10 - IGNORED_MAX);
     }
 
     #[test]
     fn a_directory_that_is_not_there_is_told() {
-        let sighting = look(Path::new("/nowhere/plugins"), &Payloads::new());
+        let sighting = look(Path::new("/nowhere/plugins"), &Known::default());
         assert!(sighting.refused[0].1.contains("cannot be read"));
+        assert!(!sighting.unread.whole, "it is known to have no plugins");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(look(file.path(), &Known::default()).unread.whole);
     }
 }

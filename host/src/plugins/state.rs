@@ -7,17 +7,28 @@ use std::sync::Arc;
 
 use leasehold_lease::id::{JobKey, JobName, TenantName};
 
-use super::catalog::{Catalog, JobSpec, LoadedPlugin, OfferedJob, Refused};
+use super::PAYLOADS_MAX;
+use super::catalog::{Catalog, IdleJob, JobSpec, LoadedPlugin, OfferedJob, Refused};
 use super::load::{Jobs, Loaded, Outcome, Part, Request};
-use super::look::{Payloads, PluginId, Seen, Sight, Sighting};
+use super::look::{Known, PluginId, Seen, Sighting};
+use super::payloads::too_much;
+use super::standing::Version;
 use crate::config::{Config, Place, Problem, Problems};
+use crate::manifest::RefusedJob;
+
+mod survey;
 
 /// All that is known of the plugin directory.
 pub(super) struct State<P> {
     units: BTreeMap<PluginId, Unit<P>>,
+    /// Plugins that their tenant has no room for, with their order. There may be thousands, so little is kept of them.
+    waiting: BTreeMap<PluginId, u64>,
+    /// One of them for each tenant, and how many there are.
+    crowded: BTreeMap<TenantName, (PluginId, usize)>,
     /// Which plugin offers a job: the one that was loaded first, until it offers it no more.
     owners: BTreeMap<JobKey, PluginId>,
     refused: Vec<(PathBuf, String)>,
+    ignored: (Vec<PathBuf>, usize),
     next_order: u64,
 }
 
@@ -25,16 +36,20 @@ pub(super) struct State<P> {
 struct Unit<P> {
     /// What the last look saw.
     seen: Seen,
-    /// Two looks in a row saw the same: it has stopped changing.
-    settled: bool,
+    /// How many looks in a row saw that again.
+    steady: u32,
+    /// How many must: then it has stopped changing.
+    patience: u32,
     /// The version that was loaded last, whether that went well or not.
     tried: Option<Seen>,
     loading: bool,
-    /// The tenant has room for it.
-    admitted: bool,
-    /// Plugins are taken in the order in which they were seen.
+    /// Plugins are taken in the order in which they were seen, those that were seen together in the order in which
+    /// they were written: so that a host that starts anew gives a job that is defined twice to the one that had it.
     order: u64,
     plugin: Option<Arc<P>>,
+    /// The code that serves, and the code that was refused last.
+    version: Option<Version>,
+    refused_version: Option<Version>,
     plugin_problems: Option<Problems>,
     jobs: Vec<Entry>,
     manifest_problems: Option<Problems>,
@@ -49,53 +64,78 @@ struct Entry {
 
 impl<P> Default for State<P> {
     fn default() -> State<P> {
-        State { units: BTreeMap::new(), owners: BTreeMap::new(), refused: Vec::new(), next_order: 0 }
+        State {
+            units: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            crowded: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            refused: Vec::new(),
+            ignored: (Vec::new(), 0),
+            next_order: 0,
+        }
     }
 }
+
+/// How many looks more must see the same of a file that was refused and is written in place, at most: a copy that
+/// stalls again and again is not tried, compiled and complained of each time.
+const PATIENCE_MAX: u32 = 16;
 
 impl<P> State<P> {
     /// Takes in a look. Files that nothing has touched since `quiet_since` (ns since the Unix epoch) have stopped
     /// changing at once; others when the next look sees the same.
     pub(super) fn look(&mut self, sighting: Sighting, quiet_since: Option<i128>, config: &Config) {
         self.refused = sighting.refused;
+        self.ignored = sighting.ignored;
         let mut seen = sighting.plugins;
         let units = &mut self.units;
+        let is_quiet = |seen: &Seen| quiet_since.is_some_and(|since| seen.is_older(since));
         units.retain(|id, unit| {
-            let now = seen.remove(id).unwrap_or_default();
-            unit.settled = unit.seen == now || quiet_since.is_some_and(|since| now.is_older(since));
-            unit.seen = now;
+            let now = match seen.remove(id) {
+                None if sighting.unread.covers(id) => unit.seen.clone(),
+                now => now.unwrap_or_default(),
+            };
+            unit.see(now, is_quiet);
             // A removed file's jobs leave once two looks have missed it: a rename may be between two names.
-            !(unit.seen.is_absent() && unit.settled && !unit.loading)
+            !(unit.seen.is_absent() && unit.is_settled() && !unit.loading)
         });
-        for (id, seen) in seen {
-            let settled = quiet_since.is_some_and(|since| seen.is_older(since));
-            let order = self.next_order;
+        self.waiting.retain(|id, _| seen.contains_key(id) || sighting.unread.covers(id));
+        let mut new: Vec<_> = seen.iter().filter(|(id, _)| !self.waiting.contains_key(*id)).collect();
+        new.sort_by_key(|(_, seen)| seen.defined_at());
+        for (id, _) in new {
+            self.waiting.insert(id.clone(), self.next_order);
             self.next_order += 1;
-            self.units.insert(id, Unit::new(seen, settled, order));
         }
-        self.admit(config);
+        self.admit(seen, is_quiet, config);
+        self.crowded.clear();
+        for id in self.waiting.keys() {
+            self.crowded.entry(id.tenant.clone()).or_insert_with(|| (id.clone(), 0)).1 += 1;
+        }
     }
 
-    /// Gives room to plugins as far as each tenant has it.
-    fn admit(&mut self, config: &Config) {
+    /// Gives room to what waits, as far as each tenant has it.
+    fn admit(&mut self, mut seen: BTreeMap<PluginId, Seen>, is_quiet: impl Fn(&Seen) -> bool, config: &Config) {
         let mut taken: BTreeMap<TenantName, u32> = BTreeMap::new();
-        for (id, _) in self.units.iter().filter(|(_, unit)| unit.admitted) {
+        for id in self.units.keys() {
             *taken.entry(id.tenant.clone()).or_default() += 1;
         }
-        let mut waiting: Vec<_> = self.units.iter_mut().filter(|(_, unit)| !unit.admitted).collect();
-        waiting.sort_by_key(|(_, unit)| unit.order);
-        for (id, unit) in waiting {
+        let mut first: Vec<_> = self.waiting.iter().map(|(id, order)| (*order, id.clone())).collect();
+        first.sort_unstable_by_key(|(order, _)| *order);
+        for (order, id) in first {
             let taken = taken.entry(id.tenant.clone()).or_default();
-            if *taken < config.tenant(&id.tenant).quota.plugins_max {
-                *taken += 1;
-                unit.admitted = true;
+            if *taken >= config.tenant(&id.tenant).quota.plugins_max {
+                continue;
             }
+            let Some(seen) = seen.remove(&id) else { continue };
+            *taken += 1;
+            self.waiting.remove(&id);
+            let steady = if !seen.is_passed_over() && is_quiet(&seen) { PATIENCE_MAX } else { 0 };
+            self.units.insert(id, Unit::new(seen, steady, order));
         }
     }
 
-    /// Something is still changing: look again soon.
+    /// Something is still changing: look again soon. What a tenant has no room for may change as it likes.
     pub(super) fn is_unsettled(&self) -> bool {
-        self.units.values().any(|unit| !unit.settled)
+        self.units.values().any(Unit::is_settling)
     }
 
     /// What is to be loaded now, fairest first: tenants that load little come before those that load much.
@@ -111,55 +151,50 @@ impl<P> State<P> {
         unit.loading = true;
         let (seen, tried) = (unit.seen.clone(), unit.tried.as_ref());
         let wasm = tried.is_none_or(|tried| tried.wasm != seen.wasm);
-        // Jobs say where their plugin is missing, so its coming and going is read with them.
-        let beside = wasm && (seen.wasm == Sight::Absent || unit.manifest_problems.is_some());
         let changed = |tried: &Seen| tried.manifest != seen.manifest || tried.payloads != seen.payloads;
-        let manifest = beside || tried.is_none_or(changed);
-        Some(Request { id, seen, wasm, manifest })
+        let manifest = tried.is_none_or(changed);
+        let serving = unit.version.as_ref().map(|version| version.digest.clone());
+        Some(Request { id, seen, wasm, manifest, serving })
     }
 
     /// Takes in what became of a request.
     pub(super) fn loaded(&mut self, outcome: Outcome<P>) {
+        let others = self.payload_bytes(&outcome.id);
         let Some(unit) = self.units.get_mut(&outcome.id) else { return };
         unit.loading = false;
-        let Some(Loaded { seen, plugin, jobs }) = outcome.result else {
-            unit.settled = false;
+        let Some(Loaded { seen, version, plugin, jobs }) = outcome.result else {
+            unit.steady = 0;
             return;
         };
         unit.seen.payloads.clone_from(&seen.payloads);
         unit.tried = Some(seen);
-        match plugin {
-            Part::Same => {}
-            Part::Absent => {
-                (unit.plugin, unit.plugin_problems) = (None, None);
-                unit.jobs.clear();
-            }
-            Part::Taken(plugin) => (unit.plugin, unit.plugin_problems) = (Some(plugin), None),
-            Part::Failed(problems) => unit.plugin_problems = Some(problems),
-        }
+        unit.take_plugin(plugin, version);
         match jobs {
-            Part::Same | Part::Absent => {}
+            Part::Same | Part::Kept | Part::Gone(_) => {}
             Part::Taken(jobs) => {
-                unit.jobs = merge(std::mem::take(&mut unit.jobs), jobs);
+                unit.jobs = merge(std::mem::take(&mut unit.jobs), within_room(jobs, others));
                 unit.manifest_problems = None;
             }
             Part::Failed(problems) => unit.manifest_problems = Some(problems),
         }
     }
 
-    /// The payload files to look at.
-    pub(super) fn payloads(&self) -> Payloads {
+    /// How many bytes the payloads of the tenant's other plugins take.
+    fn payload_bytes(&self, id: &PluginId) -> u64 {
+        let others = self.units.iter().filter(|(other, _)| other.tenant == id.tenant && *other != id);
+        others.map(|(_, unit)| payload_bytes(unit.jobs.iter().filter_map(|entry| entry.spec.as_deref()))).sum()
+    }
+
+    /// What a look needs to know.
+    pub(super) fn known(&self) -> Known {
         let named = self.units.iter().filter_map(|(id, unit)| Some((id, unit.tried.as_ref()?)));
-        named.map(|(id, tried)| (id.clone(), tried.payloads.keys().cloned().collect())).collect()
+        let payloads = named.map(|(id, tried)| (id.clone(), tried.payloads.keys().cloned().collect())).collect();
+        Known { payloads, waiting: self.waiting.keys().cloned().collect() }
     }
 
     /// Tells of plugins without room, once a tenant: there may be thousands.
     fn tell_unadmitted(&self, config: &Config, catalog: &mut Catalog<P>) {
-        let mut found: BTreeMap<&TenantName, (&PluginId, usize)> = BTreeMap::new();
-        for (id, _) in self.units.iter().filter(|(_, unit)| !unit.admitted) {
-            found.entry(&id.tenant).or_insert((id, 0)).1 += 1;
-        }
-        for (tenant, (first, count)) in found {
+        for (tenant, (first, count)) in &self.crowded {
             let most = config.tenant(tenant).quota.plugins_max;
             let file = first.wasm(&config.host.plugins);
             let reason =
@@ -183,7 +218,10 @@ impl<P> State<P> {
         for (id, unit) in units {
             let wasm = id.wasm(root);
             unit.tell(id, root, &mut catalog);
-            let Some(plugin) = &unit.plugin else { continue };
+            let Some(plugin) = &unit.plugin else {
+                catalog.idle.extend(unit.idle());
+                continue;
+            };
             catalog.plugins.push(LoadedPlugin { id: id.clone(), file: wasm, plugin: Arc::clone(plugin) });
             let specs = unit.jobs.iter().filter_map(|entry| entry.spec.clone());
             offers.extend(specs.map(|spec| (id.clone(), OfferedJob { spec, plugin: Arc::clone(plugin) })));
@@ -195,24 +233,83 @@ impl<P> State<P> {
 }
 
 impl<P> Unit<P> {
-    fn new(seen: Seen, settled: bool, order: u64) -> Unit<P> {
+    fn new(seen: Seen, steady: u32, order: u64) -> Unit<P> {
         Unit {
             seen,
-            settled,
+            steady,
+            patience: 1,
             tried: None,
             loading: false,
-            admitted: false,
             order,
             plugin: None,
+            version: None,
+            refused_version: None,
             plugin_problems: None,
             jobs: Vec::new(),
             manifest_problems: None,
         }
     }
 
+    /// Takes in what a look saw of it.
+    fn see(&mut self, now: Seen, is_quiet: impl Fn(&Seen) -> bool) {
+        if !now.wasm.is_same_file(&self.seen.wasm) {
+            self.patience = 1;
+        }
+        self.steady = match () {
+            () if is_quiet(&now) => PATIENCE_MAX,
+            () if now == self.seen => self.steady.saturating_add(1),
+            () => 0,
+        };
+        self.seen = now;
+    }
+
+    fn is_settled(&self) -> bool {
+        self.steady >= self.patience
+    }
+
+    /// It differs from what was loaded last.
+    fn is_new(&self) -> bool {
+        self.tried.as_ref() != Some(&self.seen)
+    }
+
+    /// It is new, and perhaps not whole yet.
+    fn is_settling(&self) -> bool {
+        self.is_new() && !self.is_settled()
+    }
+
+    fn take_plugin(&mut self, plugin: Part<Arc<P>>, version: Option<Version>) {
+        match plugin {
+            Part::Same => return,
+            Part::Kept => self.plugin_problems = None,
+            Part::Gone(problems) => {
+                (self.plugin, self.version) = (None, None);
+                self.plugin_problems = Some(problems);
+            }
+            Part::Taken(plugin) => {
+                (self.plugin, self.version) = (Some(plugin), version);
+                self.plugin_problems = None;
+            }
+            Part::Failed(problems) => {
+                self.plugin_problems = Some(problems);
+                self.refused_version = version;
+                self.patience = (2 * self.patience).min(PATIENCE_MAX);
+                return;
+            }
+        }
+        self.refused_version = None;
+        self.patience = 1;
+    }
+
+    /// Its jobs, when it does not serve.
+    fn idle(&self) -> impl Iterator<Item = IdleJob> {
+        let why = self.plugin_problems.as_ref().and_then(|problems| problems.iter().next());
+        let reason = why.map_or_else(|| "its plugin is not loaded yet".to_owned(), |why| why.reason.clone());
+        let specs = self.jobs.iter().filter_map(|entry| entry.spec.clone());
+        specs.map(move |spec| IdleJob { spec, reason: reason.clone() })
+    }
+
     fn wants_load(&self) -> bool {
-        let is_new = self.tried.as_ref() != Some(&self.seen);
-        self.settled && self.admitted && !self.loading && !self.seen.is_absent() && is_new
+        self.is_settled() && !self.loading && !self.seen.is_absent() && self.is_new()
     }
 
     /// Tells what of this plugin is refused, and what is stale.
@@ -237,6 +334,33 @@ impl<P> Unit<P> {
     }
 }
 
+/// Refuses the jobs whose payloads would take more memory than the tenant may use; `taken` is in use already.
+fn within_room(jobs: Jobs, mut taken: u64) -> Jobs {
+    let mut counted = BTreeSet::new();
+    let mut check = |spec: JobSpec| {
+        let after = taken + spec.payload.len() as u64;
+        if counted.contains(&spec.payload.as_ptr()) {
+            return Ok(spec);
+        }
+        if after <= PAYLOADS_MAX {
+            taken = after;
+            counted.insert(spec.payload.as_ptr());
+            return Ok(spec);
+        }
+        let place = spec.place.unwrap_or_else(|| Place::file(&spec.plugin_file));
+        let problem = Problem { key: format!("jobs.{}", spec.key.name), ..Problem::of(place, too_much()) };
+        Err(RefusedJob { name: Some(spec.key.name), problems: problem.into() })
+    };
+    jobs.into_iter().map(|job| job.and_then(&mut check)).collect()
+}
+
+/// The bytes of payloads, each counted once where jobs share it.
+fn payload_bytes<'a>(specs: impl Iterator<Item = &'a JobSpec>) -> u64 {
+    let shared: BTreeMap<*const u8, u64> =
+        specs.map(|spec| (spec.payload.as_ptr(), spec.payload.len() as u64)).collect();
+    shared.values().sum()
+}
+
 /// A manifest's jobs over those it had before: one that is wrong now goes on as it was.
 fn merge(old: Vec<Entry>, new: Jobs) -> Vec<Entry> {
     let good: Vec<JobName> = new.iter().filter_map(|job| job.as_ref().ok()).map(|spec| spec.key.name.clone()).collect();
@@ -248,7 +372,7 @@ fn merge(old: Vec<Entry>, new: Jobs) -> Vec<Entry> {
     }
     let entry = |job: Result<JobSpec, _>| match job {
         Ok(spec) => Entry { name: Some(spec.key.name.clone()), spec: Some(Arc::new(spec)), problems: None },
-        Err(crate::manifest::RefusedJob { name, problems }) => {
+        Err(RefusedJob { name, problems }) => {
             let spec = name.as_ref().and_then(|name| serving.remove(name));
             Entry { name, spec, problems: Some(problems) }
         }

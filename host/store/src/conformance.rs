@@ -67,6 +67,7 @@ macro_rules! conformance_tests {
             a_compare_and_set_is_answered_once
             keys_are_listed_by_prefix_in_order
             tenants_have_their_own_values
+            names_that_look_alike_share_nothing
             a_tenants_quota_holds_over_all_its_jobs
             writes_of_who_does_not_hold_the_run_are_refused
             a_cancelled_run_ends_or_its_runner_is_told

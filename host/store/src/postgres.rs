@@ -127,6 +127,17 @@ impl PostgresStore {
         })
     }
 
+    /// Whether a host has ever worked in this namespace. Changes nothing, where [`PostgresStore::connect`] would make it.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`PostgresStore::connect`].
+    pub async fn exists(url: &str, namespace: &str) -> Result<bool, ConnectError> {
+        let address = Address::parse(url)?;
+        check_namespace(namespace)?;
+        connect::exists(&address, namespace).await
+    }
+
     /// Tells this process and other hosts that a job may have work.
     fn wake(&self, job: &JobKey) {
         self.wakeups.wake(job);

@@ -105,6 +105,15 @@ impl RedisStore {
         RedisStore::with_scripts(url, namespace, &SCRIPTS).await
     }
 
+    /// Whether a host has ever worked in this namespace. Changes nothing, where [`RedisStore::connect`] would make it.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`RedisStore::connect`].
+    pub async fn exists(url: &str, namespace: &str) -> Result<bool, ConnectError> {
+        Server::exists(&Config::new(url, namespace)?).await
+    }
+
     /// What people should know about this server.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings

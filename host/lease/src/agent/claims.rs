@@ -69,7 +69,11 @@ impl Agent {
         };
         let give_up = t.now.mono + self.time_to_be_late(t, run, kind);
         t.out.push(Command::Claim(claim.clone()));
-        self.become_state(t, run, State::Claiming(Claiming { claim, first_sent: t.now.mono, give_up, resend: None }));
+        self.become_state(
+            t,
+            run,
+            State::Claiming(Claiming { claim, sent: t.now.mono, first_sent: t.now.mono, give_up, resend: None }),
+        );
     }
 
     /// How long a claim sent now may be resent: a slot's until it could only be late, others for a lease.
@@ -82,8 +86,12 @@ impl Agent {
 
     /// Waits for a place until it could only be late; the claim follows when there is one.
     pub(super) fn ask_for_place(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind) {
-        let until = t.now.mono + self.time_to_be_late(t, run, kind);
-        self.become_state(t, run, State::Waiting { kind, until });
+        let left = self.time_to_be_late(t, run, kind);
+        if left.is_zero() {
+            t.event(EventKind::Late, run, None, format!("it is {} by the store's clock", t.now.store));
+            return self.remove(t, run);
+        }
+        self.become_state(t, run, State::Waiting { kind, until: t.now.mono + left });
         if let Some(part) = self.parts.get_mut(run).filter(|part| part.place == Place::None) {
             part.place = Place::Asked;
             t.out.push(Command::Reserve(run.clone()));
@@ -113,7 +121,7 @@ impl Agent {
     /// S13: the same token, so that a copy that did arrive is not a second claim.
     pub(super) fn resend_claim(&mut self, t: &mut Turn<'_>, run: &RunId) {
         if let Some(State::Claiming(claiming)) = self.parts.get_mut(run).map(|part| &mut part.state) {
-            claiming.resend = None;
+            (claiming.sent, claiming.resend) = (t.now.mono, None);
             t.out.push(Command::Claim(claiming.claim.clone()));
         }
     }
@@ -127,7 +135,7 @@ impl Agent {
         answer: ClaimAnswer,
         store_now: Millis,
     ) {
-        self.compare_clocks(t, store_now);
+        let (pause, useless) = (self.policy.store_deadline(), self.stopping || self.offer.is_none());
         let Some(claiming) = self.claiming(run, token) else {
             // The answer to a claim that was given up: what it won is given back at once.
             if matches!(answer, ClaimAnswer::Won { .. }) && !self.holds(run, token) {
@@ -144,7 +152,10 @@ impl Agent {
                 let start = Start { run: run.clone(), token, attempt, fence, reason, due, digest, first_sent, payload };
                 self.won(t, run, kind, start);
             }
-            ClaimAnswer::Old if in_time && !self.stopping && self.offer.is_some() => self.resend_claim(t, run),
+            // Never a burst: it may be the answer to a copy that was given up, while another is on its way.
+            ClaimAnswer::Old if in_time && !useless => {
+                claiming.resend = Some((claiming.sent + pause).max(t.now.mono));
+            }
             ClaimAnswer::Old => self.give_claim_up(t, run, token),
             ClaimAnswer::Early => self.early(t, run, kind, store_now),
             _ if self.stopping => self.remove(t, run),

@@ -81,16 +81,6 @@ impl Agent {
         }
     }
 
-    /// A wall clock that is ahead of the store's by more than clocks may differ is corrected by the difference: else slot
-    /// after slot would be begun too early and wait.
-    pub(super) fn compare_clocks(&mut self, t: &mut Turn<'_>, store_now: Millis) {
-        let wall = t.now.wall + self.ahead;
-        let ahead = wall.since(store_now);
-        self.ahead = if ahead > CLOCK_GRACE { ahead } else { Duration::ZERO };
-        // From this turn on: slots that are still to come are computed anew at its end.
-        t.now.wall = wall - self.ahead;
-    }
-
     /// A wall clock that was set back computes its slots anew; those that have started stay out.
     pub(super) fn wall_set_back(&mut self, t: &Turn<'_>) {
         if t.now.wall + Duration::from_secs(1) < self.last_wall && self.next_slot.is_some() {

@@ -1,8 +1,12 @@
 //! What looks mean, without a disk.
 
+use leasehold_lease::time::Millis;
+
+use super::super::beneath::Stamp;
+use super::super::look::Sight;
+use super::super::standing::{PluginState, Survey};
 use super::*;
 use crate::config::{Config, Sources};
-use crate::manifest::RefusedJob;
 
 /// A sight that differs for every `version`.
 fn file(version: &str) -> Sight {
@@ -41,13 +45,13 @@ impl Bench {
     /// code that begins with "bad" is refused. Tells what was read.
     fn load(&mut self, jobs: impl Fn(&str) -> Result<Vec<(&'static str, bool)>, &'static str>) -> Vec<String> {
         let mut read = Vec::new();
-        while let Some(Request { id, seen, wasm, manifest }) = self.state.next_load() {
+        while let Some(Request { id, seen, wasm, manifest, .. }) = self.state.next_load() {
             read.push(format!("{id}{}{}", if wasm { " wasm" } else { "" }, if manifest { " manifest" } else { "" }));
             let wrong = |reason: &str| Problems::from(Problem::of(Place::Flag("test"), reason));
             let plugin = match (&seen.wasm, wasm) {
                 (Sight::Denied(version), true) if version.starts_with("bad") => Part::Failed(wrong("bad code")),
                 (Sight::Denied(version), true) => Part::Taken(Arc::new(version.clone())),
-                (_, true) => Part::Absent,
+                (_, true) => Part::Gone(wrong("gone")),
                 _ => Part::Same,
             };
             let jobs = match (&seen.manifest, manifest) {
@@ -57,7 +61,8 @@ impl Bench {
                 },
                 _ => Part::Same,
             };
-            self.state.loaded(Outcome { id, result: Some(Loaded { seen, plugin, jobs }) });
+            let version = wasm.then(|| version(&seen.wasm));
+            self.state.loaded(Outcome { id, result: Some(Loaded { seen, version, plugin, jobs }) });
         }
         read
     }
@@ -93,8 +98,175 @@ fn job(id: &PluginId, name: &str, good: bool) -> Result<JobSpec, RefusedJob> {
     })
 }
 
+fn version(sight: &Sight) -> Version {
+    Version { digest: format!("{sight:?}"), size: 1, since: Millis(0) }
+}
+
 fn one(_: &str) -> Result<Vec<(&'static str, bool)>, &'static str> {
     Ok(vec![("j", true)])
+}
+
+/// A look that sees one plugin's code as this file of so many bytes.
+fn look_at(b: &mut Bench, inode: i128, size: u64) {
+    let seen = Seen { wasm: Sight::File(Stamp::made(inode, size, 0)), ..Seen::default() };
+    let sighting = Sighting { plugins: [(Bench::id("a/x"), seen)].into(), ..Sighting::default() };
+    b.state.look(sighting, None, &b.config);
+}
+
+/// Answers the load that is due with code that is good or not; false when none is due.
+fn answer(b: &mut Bench, good: bool) -> bool {
+    let Some(Request { id, seen, .. }) = b.state.next_load() else { return false };
+    let plugin = match good {
+        true => Part::Taken(Arc::new("1".to_owned())),
+        false => Part::Failed(Problem::of(Place::Flag("test"), "truncated").into()),
+    };
+    let jobs = Part::Taken(vec![job(&id, "j", true)]);
+    let version = Some(version(&seen.wasm));
+    b.state.loaded(Outcome { id, result: Some(Loaded { seen, version, plugin, jobs }) });
+    true
+}
+
+#[test]
+fn a_copy_that_stalls_again_and_again_is_tried_ever_more_rarely() {
+    let mut b = Bench::new("");
+    // Each part of the copy is followed by a rest of five looks.
+    let mut tries = 0;
+    for part in 1..=20 {
+        for _ in 0..6 {
+            look_at(&mut b, 1, part);
+            tries += u32::from(answer(&mut b, false));
+        }
+    }
+    assert!((2..=4).contains(&tries), "{tries} tries");
+    // When it comes to rest it is taken, sixteen looks later at most.
+    let looks = (0..40).position(|_| {
+        look_at(&mut b, 1, 21);
+        answer(&mut b, true)
+    });
+    assert!(looks.is_some_and(|looks| looks <= 16), "{looks:?}");
+    assert_eq!(b.served().0, ["a/j 1"]);
+    // Another file in its place is another matter.
+    for inode in [2, 3] {
+        look_at(&mut b, inode, 7);
+        look_at(&mut b, inode, 7);
+        assert!(answer(&mut b, false));
+    }
+}
+
+fn survey(b: &mut Bench) -> Survey {
+    let catalog = b.state.catalog(&b.config);
+    b.state.survey(&b.config, &catalog)
+}
+
+#[test]
+fn a_survey_tells_where_a_plugin_stands_at_each_step() {
+    let mut b = Bench::new("");
+    let mut states = Vec::new();
+    let mut note = |b: &mut Bench| states.push(survey(b).plugins[0].state);
+    look_at(&mut b, 1, 1);
+    note(&mut b);
+    look_at(&mut b, 1, 1);
+    note(&mut b);
+    let Request { id, seen, .. } = b.state.next_load().unwrap();
+    note(&mut b);
+    let plugin = Part::Failed(Problem::of(Place::Flag("test"), "no").into());
+    let jobs = Part::Taken(vec![job(&id, "j", true)]);
+    b.state.loaded(Outcome { id, result: Some(Loaded { seen, version: None, plugin, jobs }) });
+    look_at(&mut b, 1, 1);
+    note(&mut b);
+    for _ in 0..3 {
+        look_at(&mut b, 2, 1);
+    }
+    answer(&mut b, true);
+    note(&mut b);
+    look_at(&mut b, 3, 1);
+    look_at(&mut b, 3, 1);
+    answer(&mut b, false);
+    look_at(&mut b, 3, 1);
+    note(&mut b);
+    use PluginState::*;
+    assert_eq!(states, [Settling, Queued, Loading, Refused, Serving, Stale]);
+}
+
+#[test]
+fn a_tenant_that_is_wrong_everywhere_takes_no_room_in_the_survey() {
+    let mut b = Bench::new("[tenants.a]\njobs_max = 3\nplugins_max = 2\n");
+    b.look(&[("a/x", "1", "m"), ("a/y", "1", "m"), ("a/z", "1", "m"), ("b/x", "1", "good")], true);
+    b.load(|manifest| match manifest {
+        "good" => Ok(vec![("j", true)]),
+        _ => Ok(vec![("j", false), ("k", false)]),
+    });
+    let survey = survey(&mut b);
+    let told: Vec<_> = survey
+        .plugins
+        .iter()
+        .map(|p| format!("{}/{} {:?} {}+{}", p.tenant, p.name, p.state, p.jobs.len(), p.jobs_more))
+        .collect();
+    assert_eq!(told, ["a/x Refused 2+0", "a/y Refused 1+1", "a/z Refused 0+0", "b/x Serving 1+0"]);
+    assert!(survey.plugins[2].problems[0].contains("plugins_max"));
+}
+
+#[test]
+fn payloads_of_a_tenant_are_bounded_over_all_its_plugins() {
+    let mut b = Bench::new("");
+    let payload: Arc<[u8]> = vec![0; (PAYLOADS_MAX * 2 / 5) as usize].into();
+    let mut last = String::new();
+    for (number, name) in ["a/x", "a/y", "a/z", "b/x"].into_iter().enumerate() {
+        let plugins = [("a/x", "1", "m"), ("a/y", "1", "m"), ("a/z", "1", "m"), ("b/x", "1", "m")];
+        b.look(&plugins[..=number], true);
+        let Request { id, seen, .. } = b.state.next_load().unwrap();
+        assert_eq!(id.to_string(), name);
+        // Each has two jobs that share one payload.
+        let own: Arc<[u8]> = payload.to_vec().into();
+        let with = |job_name: &str| job(&id, job_name, true).map(|spec| JobSpec { payload: Arc::clone(&own), ..spec });
+        let names = [format!("j{number}"), format!("k{number}")];
+        let jobs = Part::Taken(names.iter().map(|name| with(name)).collect());
+        let loaded = Loaded { seen, version: None, plugin: Part::Taken(Arc::new("1".into())), jobs };
+        b.state.loaded(Outcome { id, result: Some(loaded) });
+        last = b.reasons();
+    }
+    assert_eq!(b.served().0, ["a/j0 1", "a/j1 1", "a/k0 1", "a/k1 1", "b/j3 1", "b/k3 1"]);
+    assert!(
+        last.contains("jobs.j2: with it, the payloads of the tenant's jobs take more than 64MiB together"),
+        "{last}"
+    );
+}
+
+#[test]
+fn what_cannot_be_looked_at_stays_as_it_was() {
+    let mut b = Bench::new("");
+    b.look(&[("a/x", "1", "m"), ("b/x", "1", "m")], true);
+    b.load(one);
+    for _ in 0..3 {
+        let mut sighting = Sighting::default();
+        sighting.unread.add(Some("a"));
+        b.state.look(sighting, None, &b.config);
+    }
+    assert_eq!(b.served().0, ["a/j 1"]);
+    assert!(b.load(one).is_empty() && !b.state.is_unsettled());
+}
+
+#[test]
+fn what_a_tenant_has_no_room_for_keeps_nobody_looking() {
+    let mut b = Bench::new("[tenants.a]\nplugins_max = 1\n");
+    b.look(&[("a/x", "1", "m")], true);
+    b.load(one);
+    for version in ["1", "2", "3"] {
+        b.look(&[("a/x", "1", "m"), ("a/y", version, "m")], false);
+        assert!(!b.state.is_unsettled());
+    }
+    let waiting = b.state.known().waiting;
+    assert_eq!(waiting.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a/y"]);
+    // Nobody looks at it until there is room; then it is looked at as if it were new.
+    let passed_over = Seen { wasm: Sight::PassedOver, ..Seen::default() };
+    let seen = Seen { wasm: Sight::File(Stamp::made(1, 1, 0)), ..Seen::default() };
+    for (seen, settled) in [(&passed_over, false), (&passed_over, false), (&seen, false), (&seen, true)] {
+        let sighting = Sighting { plugins: [(Bench::id("a/y"), seen.clone())].into(), ..Sighting::default() };
+        b.state.look(sighting, None, &b.config);
+        assert_eq!(b.state.units.get(&Bench::id("a/y")).is_some_and(Unit::wants_load), settled, "{seen:?}");
+    }
+    b.look(&[("a/y", "1", "m")], false);
+    assert_eq!(b.state.units.len(), 1);
 }
 
 #[test]
@@ -252,10 +424,10 @@ fn a_payload_file_that_changes_is_a_reason_to_read_the_manifest_again() {
     let Request { id, mut seen, .. } = b.state.next_load().unwrap();
     seen.payloads.insert("p.json".into(), file("1"));
     let jobs = Part::Taken(vec![job(&id, "j", true)]);
-    let loaded = Loaded { seen: seen.clone(), plugin: Part::Taken(Arc::new("1".into())), jobs };
+    let loaded = Loaded { seen: seen.clone(), version: None, plugin: Part::Taken(Arc::new("1".into())), jobs };
     b.state.loaded(Outcome { id: id.clone(), result: Some(loaded) });
     assert!(b.state.next_load().is_none());
-    assert_eq!(b.state.payloads()[&id].iter().collect::<Vec<_>>(), ["p.json"]);
+    assert_eq!(b.state.known().payloads[&id].iter().collect::<Vec<_>>(), ["p.json"]);
     for _ in 0..2 {
         seen.payloads.insert("p.json".into(), file("2"));
         let sighting = Sighting { plugins: [(id.clone(), seen.clone())].into(), ..Sighting::default() };

@@ -116,6 +116,45 @@ pub async fn tenants_have_their_own_values(bench: &Bench) {
     assert_eq!(get(bench, &a.tenant, "k").await, Some(b"a".to_vec()));
 }
 
+/// Names are no patterns and have no separators in them: tenants and jobs whose names begin alike, or that put together
+/// read alike, are strangers in every verb.
+pub async fn names_that_look_alike_share_nothing(bench: &Bench) {
+    let names = ["a/b", "a/b.c", "a.b/c", "a/b-c", "a-b/c", "a_b/c", "ab/c", "a/bc", "a/kv", "kv/a", "a/job", "job/a"];
+    let mut held = Vec::new();
+    for name in names {
+        let (key, run, token) = running(bench, name).await;
+        bench.write(&key, &run, token, 1, Change::SaveState(name.as_bytes().to_vec())).await;
+        bench.write(&key, &run, token, 2, set(name, name.as_bytes())).await;
+        held.push((name, key, run, token));
+    }
+    let state = async |key: &JobKey, run: &RunId| {
+        let key = RunKey { job: key.clone(), run: run.clone() };
+        bench.store.load_state(&key).await.expect("an answer")
+    };
+    for (name, key, run, token) in &held {
+        assert_eq!(state(key, run).await, Some(name.as_bytes().to_vec()));
+        let mut own: Vec<&str> = names.into_iter().filter(|other| job(other).tenant == key.tenant).collect();
+        own.sort_unstable();
+        assert_eq!(bench.store.kv_list(&key.tenant, "", None, 100).await.expect("keys"), own, "{name}");
+        for (_, other, other_run, _) in held.iter().filter(|(_, other, ..)| other != key) {
+            let stolen = bench.write(other, other_run, *token, 9, Change::SaveState(b"stolen".to_vec())).await;
+            assert_eq!(stolen, Written::Refused, "{name} writes to {other}");
+        }
+    }
+    // What one of them ends is the others' no less than before.
+    let (_, ended, run, token) = held.remove(0);
+    bench.finish(&ended, &run, token, success()).await;
+    for (name, key, run, _) in &held {
+        assert_eq!(state(key, run).await, Some(name.as_bytes().to_vec()));
+        let view = bench.look(key, run).await.expect("the run is known");
+        assert!(view.run.ended_at.is_none(), "{name}");
+    }
+    let unfinished = bench.store.unfinished(&[ended.tenant], None, 100).await.expect("runs").answer;
+    let mut found: Vec<String> = unfinished.iter().map(|standing| standing.key.job.to_string()).collect();
+    found.sort();
+    assert_eq!(found, ["a/b-c", "a/b.c", "a/bc", "a/job", "a/kv"]);
+}
+
 /// What is over the quota is not written, and what is freed can be used again: by all jobs of the tenant together.
 pub async fn a_tenants_quota_holds_over_all_its_jobs(bench: &Bench) {
     let (a, run_a, token_a) = running(bench, "acme/a").await;

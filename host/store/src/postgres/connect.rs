@@ -54,6 +54,19 @@ pub(super) async fn prepare(address: &Address) -> Result<(), ConnectError> {
     timeout(PREPARE_LIMIT, work).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
 }
 
+/// Whether the namespace is there.
+pub(super) async fn exists(address: &Address, namespace: &str) -> Result<bool, ConnectError> {
+    let work = async {
+        let mut db = open(address).await?;
+        let known = schema::namespaces(&mut db).await;
+        let known = known.map_err(|source| ConnectError::from_server(&address.shown, source))?;
+        let _ = db.close().await;
+        Ok(known.iter().any(|known| known == namespace))
+    };
+    let late = |_| ConnectError::Silent { server: address.shown.clone(), after: PREPARE_LIMIT };
+    timeout(PREPARE_LIMIT, work).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}
+
 /// Refuses a server that cannot serve, and warns of one that may forget.
 async fn look(db: &mut PgConnection, server: &str) -> Result<(), ConnectError> {
     let failed = |source| ConnectError::from_server(server, source);

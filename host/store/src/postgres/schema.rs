@@ -66,6 +66,15 @@ pub(super) async fn prepare(db: &mut PgConnection, server: &str) -> Result<(), C
     transaction.commit().await.map_err(failed)
 }
 
+/// The namespaces in the database; none where the schema is not there.
+pub(super) async fn namespaces(db: &mut PgConnection) -> Result<Vec<String>, sqlx::Error> {
+    if version(db).await?.is_none() {
+        return Ok(Vec::new());
+    }
+    let rows = db.fetch_all(sqlx::raw_sql(include_str!("schema/namespaces.sql"))).await?;
+    rows.iter().map(|row| row.try_get(0)).collect()
+}
+
 /// The schema in the database, if there is one.
 async fn version(db: &mut PgConnection) -> Result<Option<i32>, sqlx::Error> {
     let row = db.fetch_one(sqlx::raw_sql(include_str!("schema/exists.sql"))).await?;

@@ -70,6 +70,17 @@ pub enum Warning {
         /// How many.
         replicas: u64,
     },
+    /// `?wait=` asks for more replicas than there are.
+    #[error(
+        "wait={wait} in the URL, and the server has {replicas} replicas: nothing starts, because no claim counts as \
+         done, until there are {wait}"
+    )]
+    TooFewReplicas {
+        /// What the URL asks for.
+        wait: u32,
+        /// How many there are.
+        replicas: u64,
+    },
     /// The policy would evict, and there is no limit that would make it.
     #[error(
         "maxmemory-policy is {policy}: as soon as maxmemory is set, the server may delete runs; set \
@@ -155,6 +166,9 @@ impl Facts {
             warnings.push(Warning::MayEvict { policy: self.policy.clone() });
         }
         warnings.extend(self.persistence());
+        if self.replicas < config.wait.into() {
+            warnings.push(Warning::TooFewReplicas { wait: config.wait, replicas: self.replicas });
+        }
         if self.replicas > 0 && config.wait == 0 {
             warnings.push(Warning::Replicas { replicas: self.replicas });
         }
@@ -204,6 +218,17 @@ mod tests {
         };
         change(&mut facts);
         facts.judge(&Config::new("redis://u:secret@h", "prod").expect("a URL"))
+    }
+
+    #[test]
+    fn to_wait_for_more_replicas_than_there_are_is_told() {
+        let facts = Facts { known: true, aof: true, appendfsync: Some("always".into()), ..Facts::default() };
+        let judged = |replicas| {
+            let facts = Facts { replicas, ..facts.clone() };
+            facts.judge(&Config::new("redis://h?wait=2", "prod").expect("a URL")).expect("it is taken")
+        };
+        assert_eq!(judged(1), [Warning::TooFewReplicas { wait: 2, replicas: 1 }]);
+        assert_eq!(judged(2), []);
     }
 
     #[test]

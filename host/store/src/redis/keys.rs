@@ -21,6 +21,11 @@ impl Keys {
         format!("leasehold:{{{}}}:", self.namespace)
     }
 
+    /// Who the store is, which script `about` keeps.
+    pub(super) fn about(&self) -> String {
+        self.all() + "about"
+    }
+
     /// What the keys of a tenant begin with. The braces hold what a cluster shards by.
     pub(super) fn tenant(&self, tenant: &TenantName) -> String {
         format!("leasehold:{{{}/{tenant}}}:", self.namespace)

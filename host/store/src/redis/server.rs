@@ -58,6 +58,20 @@ impl Server {
         Ok((Arc::new(server), warnings))
     }
 
+    /// Whether the namespace is there. Changes nothing.
+    pub(super) async fn exists(config: &Config) -> Result<bool, ConnectError> {
+        let refused = |error| ConnectError::from_redis(&config.server, &config.user(), error);
+        once_loaded(config, async || {
+            let mut connection = single(config, |_| ()).await?;
+            if Facts::ask(config, &mut connection).await?.cluster {
+                connection = cluster(config).await?;
+            }
+            let call = Call::plain("EXISTS").arg(Keys::new(&config.namespace).about());
+            Ok(connection.run(&call).await.map_err(refused)? == Value::Int(1))
+        })
+        .await
+    }
+
     /// Who the store is.
     pub(super) fn identity(&self) -> &Identity {
         self.identity.get().expect("opening the server has asked for it")

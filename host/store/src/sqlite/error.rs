@@ -163,7 +163,8 @@ pub enum SqliteError {
     },
     /// The file was deleted, moved or replaced since it was opened.
     #[error(
-        "{} is not the file that was opened: {how}; put it back, or restart this process to go on with what is there",
+        "{} is not as it was opened: {how}; put it back, or end all processes that have the file open and start them \
+         again to go on with what is there",
         path.display()
     )]
     Moved {
@@ -314,7 +315,10 @@ fn advice(error: &rusqlite::Error) -> &'static str {
             "; it cannot be written: see the rights of file and folder"
         }
         Some(ErrorCode::CannotOpen) => "; it cannot be opened: see whether file and folder exist and their rights",
-        Some(ErrorCode::SystemIoFailure) => "; the disk failed or is full: see the system's log",
+        Some(ErrorCode::SystemIoFailure) => {
+            "; the disk failed or is full (see the system's log), or files beside it (-wal, -shm) were removed while \
+             another process has it open: end that one first"
+        }
         Some(ErrorCode::DatabaseCorrupt) => {
             "; the file is damaged: restore it from a copy, or move it away to start empty"
         }

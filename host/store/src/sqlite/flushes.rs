@@ -135,6 +135,6 @@ impl Disk {
 /// The flush of the write-ahead log beside this file, which a connection must have opened and keep open: the log is
 /// removed with the last of them. SQLite holds no locks on it that closing this handle could take away.
 pub(super) fn of_log(path: &Path) -> io::Result<Flush> {
-    let log = std::fs::File::open(open::log(path))?;
+    let log = std::fs::File::open(open::beside(path, "-wal"))?;
     Ok(Box::new(move || log.sync_data()))
 }

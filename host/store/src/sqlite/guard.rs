@@ -11,11 +11,13 @@ use std::sync::Arc;
 use super::error::Fault;
 use super::open;
 
-/// The file that was opened and its write-ahead log, by device and inode.
+/// The file that was opened and those that SQLite keeps beside it, its write-ahead log and the index of that with its
+/// locks, by device and inode.
 #[derive(Debug, Clone)]
 pub(super) struct FileGuard {
     file: Opened,
     log: Opened,
+    index: Opened,
 }
 
 #[derive(Debug, Clone)]
@@ -25,15 +27,17 @@ struct Opened {
 }
 
 impl FileGuard {
-    /// Of the file that has just been opened. The log is there once something was read.
+    /// Of the file that has just been opened. What lies beside it is there once something was read.
     pub(super) fn of(path: &Path) -> io::Result<FileGuard> {
-        Ok(FileGuard { file: Opened::now(path)?, log: Opened::now(&open::log(path))? })
+        let beside = |end| Opened::now(&open::beside(path, end));
+        Ok(FileGuard { file: Opened::now(path)?, log: beside("-wal")?, index: beside("-shm")? })
     }
 
     /// An error when another file, or none, lies there now.
     pub(super) fn check(&self) -> Result<(), Fault> {
         self.file.check("another file lies in its place", "it is no longer there")?;
-        self.log.check("another file lies in the place of its -wal", "its -wal is no longer there")
+        self.log.check("another file lies in the place of its -wal", "its -wal is no longer there")?;
+        self.index.check("another file lies in the place of its -shm", "its -shm is no longer there")
     }
 }
 

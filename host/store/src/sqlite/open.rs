@@ -48,11 +48,11 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf, OpenError> {
     Ok(path)
 }
 
-/// The write-ahead log beside a database file.
-pub(super) fn log(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
+/// What SQLite keeps beside a database file: `-wal` is the write-ahead log, `-shm` its index and the locks.
+pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(end);
+    beside.into()
 }
 
 /// Opens a connection with all that holds for each.

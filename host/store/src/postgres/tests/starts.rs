@@ -149,3 +149,21 @@ async fn a_full_disk_is_told_and_nothing_is_done() {
     assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
     assert!(told(&error).contains("disk is full"), "{}", told(&error));
 }
+
+/// A look must not give a namespace that was emptied a new identity: hosts that still work in it would refuse it.
+#[tokio::test]
+async fn to_ask_whether_a_namespace_is_there_does_not_make_it() {
+    let Some(database) = Database::create().await else { return };
+    for pooler in ["", "?pooler=transaction"] {
+        let url = format!("{}{pooler}", database.url);
+        assert!(!PostgresStore::exists(&url, "prod").await.expect("an answer"), "{pooler}: no schema");
+    }
+    let schema = "SELECT 1 FROM pg_namespace WHERE nspname = 'leasehold'";
+    let mut db = database.connect().await;
+    assert!(db.fetch_optional(schema).await.expect("an answer").is_none());
+    drop(store(&database.url).await);
+    assert!(PostgresStore::exists(&database.url, "leasehold").await.expect("an answer"));
+    assert!(!PostgresStore::exists(&database.url, "prod").await.expect("an answer"));
+    db.execute("TRUNCATE leasehold.identities CASCADE").await.expect("emptied");
+    assert!(!PostgresStore::exists(&database.url, "leasehold").await.expect("an answer"));
+}

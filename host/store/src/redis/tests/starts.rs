@@ -187,3 +187,17 @@ async fn two_namespaces_are_apart() {
     assert_eq!(woken.expect("the store lives"), job("b"), "the other one's trigger was not heard");
     assert_eq!(prod.jobs().await.expect("jobs").answer.len(), 1);
 }
+
+/// A look must not give a namespace that was emptied a new identity: hosts that still work in it would refuse it.
+#[tokio::test]
+async fn to_ask_whether_a_namespace_is_there_does_not_make_it() {
+    let Some(server) = own_server(&[]).await else { return };
+    for _ in 0..2 {
+        assert!(!RedisStore::exists(&server.url(), "prod").await.expect("an answer"));
+    }
+    drop(RedisStore::connect(&server.url(), "prod").await.expect("a store"));
+    assert!(RedisStore::exists(&server.url(), "prod").await.expect("an answer"));
+    assert!(!RedisStore::exists(&server.url(), "pro").await.expect("an answer"));
+    let _: () = run(&server.url(), &["FLUSHALL"]).await;
+    assert!(!RedisStore::exists(&server.url(), "prod").await.expect("an answer"));
+}

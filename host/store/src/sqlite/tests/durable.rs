@@ -122,12 +122,15 @@ fn the_flush_of_a_log_that_is_there_works() {
     of_log(&file(&folder)).unwrap()().unwrap();
 }
 
+/// Without the old log or the old locks, the next process that opens the file works beside this one: both would win.
 #[tokio::test]
-async fn a_log_that_is_removed_is_noticed() {
-    let folder = fast_folder();
-    let store = SqliteStore::open(&file(&folder)).unwrap();
-    fs::remove_file(open::log(&file(&folder))).unwrap();
-    let error = store.heartbeats(&[]).await.unwrap_err();
-    let StoreError::NotSent { source, .. } = &error else { panic!("{error:?}") };
-    assert!(source.to_string().contains("-wal is no longer there"), "{source}");
+async fn a_log_or_an_index_that_is_removed_is_noticed() {
+    for end in ["-wal", "-shm"] {
+        let folder = fast_folder();
+        let store = SqliteStore::open(&file(&folder)).unwrap();
+        fs::remove_file(open::beside(&file(&folder), end)).unwrap();
+        let error = store.heartbeats(&[]).await.unwrap_err();
+        let StoreError::NotSent { source, .. } = &error else { panic!("{error:?}") };
+        assert!(source.to_string().contains(&format!("its {end} is no longer there")), "{source}");
+    }
 }

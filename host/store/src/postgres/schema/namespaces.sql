@@ -1,0 +1,2 @@
+-- The namespaces that hosts have worked in. Answers texts.
+SELECT namespace FROM leasehold.identities

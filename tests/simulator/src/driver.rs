@@ -1,0 +1,379 @@
+//! What the shell of a host does: it feeds the agent, carries out its commands, and calls the store.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use leasehold_lease::agent::{Command, Event as Told, Input, Offer, Seen};
+use leasehold_lease::id::{Digest, RunId};
+use leasehold_lease::op::{Accepted, Announce, Answer, ClaimAnswer, Finish, HeartbeatAnswer, Op, Release};
+use leasehold_lease::time::{Millis, Mono, Slot};
+
+use crate::host::{Call, Request};
+use crate::world::{Event, Mail, World};
+use crate::{Ms, SECOND};
+
+/// A call ends by itself after so long, whatever the network does.
+const CALL_ENDS: Ms = 2 * SECOND;
+
+/// What the store answered, with its clock.
+pub(crate) struct Reply {
+    store_now: Millis,
+    what: Answers,
+}
+
+enum Answers {
+    Announced { since: Millis, newest_started: Option<Slot>, newest_skipped: Option<Slot> },
+    Seen(Vec<(RunId, Seen)>),
+    Claim(ClaimAnswer),
+    Beats(Vec<HeartbeatAnswer>),
+    Accepted(Accepted),
+    Pruned,
+}
+
+impl World {
+    /// Hands an input to a host's agent and carries out what follows.
+    pub(crate) fn feed(&mut self, host: usize, input: Input) {
+        let mut queue = VecDeque::from([input]);
+        while let Some(input) = queue.pop_front() {
+            let now = self.hosts[host].clocks(self.now);
+            let Some(up) = &mut self.hosts[host].up else { return };
+            let commands = up.agent.handle(now, input, &mut self.dice);
+            for command in commands {
+                self.carry_out(host, command, &mut queue);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, host: usize, command: Command, queue: &mut VecDeque<Input>) {
+        let now = self.now;
+        match command {
+            Command::Reserve(run) => {
+                let places = self.hosts[host].places(now);
+                let up = self.process(host);
+                if up.held.len() < places {
+                    up.held.insert(run.clone());
+                    queue.push_back(Input::Place(run));
+                } else {
+                    up.line.push_back(run.clone());
+                    queue.push_back(Input::NoPlace(run));
+                }
+            }
+            Command::Free(run) => {
+                let up = self.process(host);
+                up.held.remove(&run);
+                up.line.retain(|waiting| *waiting != run);
+                self.next_in_line(host, queue);
+            }
+            Command::Claim(mut claim) => {
+                claim.runner = host.to_string();
+                claim.not_after = self.hosts[host].clocks(now).store + self.plan.policy.store_deadline();
+                self.say(host, Some(&claim.run.clone()), || format!("claims ({:?})", claim.kind));
+                self.call(host, Request::Claim(claim));
+            }
+            Command::Check(run) => self.process(host).checks.push(run),
+            Command::Start(start) => self.start(host, start, queue),
+            Command::Confirm(start) => self.confirm(host, &start),
+            Command::Finish { run, token, outcome, usage } => {
+                self.watch.finishes(now, &token);
+                self.call(host, Request::Finish(Finish { run, token, outcome, usage }));
+                if self.dice.percent(10) {
+                    self.call(host, Request::Prune);
+                }
+            }
+            Command::Release { run, token, usage } => self.call(host, Request::Release(Release { run, token, usage })),
+            Command::Drop(_, token) => drop(self.process(host).leases.remove(&token.0)),
+            Command::Signal(_, token) => self.signalled(host, token),
+            Command::Force(_, token) => self.forced(host, token),
+            Command::Poll => {
+                let mono = self.hosts[host].mono(now);
+                self.process(host).next_poll = mono;
+            }
+            Command::Event(event) => self.told(host, &event),
+        }
+    }
+
+    fn told(&mut self, host: usize, event: &Told) {
+        self.trail.count(event.kind.word());
+        self.watch.told(event);
+        self.say(host, event.run.as_ref(), || format!("{} {}", event.kind.word(), event.detail));
+    }
+
+    /// Who waits for a place gets it.
+    pub(crate) fn serve_line(&mut self, host: usize) {
+        if self.hosts[host].up.is_none() {
+            return;
+        }
+        let mut queue = VecDeque::new();
+        self.next_in_line(host, &mut queue);
+        for input in queue {
+            self.feed(host, input);
+        }
+        self.set_alarm(host);
+    }
+
+    fn next_in_line(&mut self, host: usize, queue: &mut VecDeque<Input>) {
+        let places = self.hosts[host].places(self.now);
+        let up = self.process(host);
+        while up.held.len() < places
+            && let Some(run) = up.line.pop_front()
+        {
+            up.held.insert(run.clone());
+            queue.push_back(Input::Place(run));
+        }
+    }
+
+    /// Does everything that is due by a host's timer.
+    pub(crate) fn wake(&mut self, host: usize) {
+        let now = self.hosts[host].clocks(self.now);
+        let heartbeat = self.plan.policy.heartbeat;
+        let withdrawn = self.hosts[host].withdrawn_until > self.now;
+        let up = self.process(host);
+        if let Some(stopping) = &mut up.stopping {
+            let (end, down) = (stopping.end, stopping.down);
+            let force = stopping.force.take_if(|at| *at <= now.mono).is_some();
+            if end <= now.mono {
+                return self.stopped(host, down);
+            }
+            if force {
+                self.feed(host, Input::StopForce);
+            }
+        } else {
+            if up.next_announcement.is_some_and(|at| at <= now.mono) && !up.announcing {
+                up.next_announcement = None;
+                // What is withdrawn is announced when it is offered again.
+                if !withdrawn {
+                    up.announcing = true;
+                    self.call(host, Request::Announce);
+                }
+            }
+            let wait = heartbeat + leasehold_lease::agent::Chance::up_to(&mut self.dice, heartbeat);
+            let up = self.process(host);
+            if up.next_poll <= now.mono && !up.polling {
+                (up.polling, up.next_poll) = (true, now.mono + wait);
+                self.call(host, Request::Poll);
+            }
+        }
+        if self.process(host).agent.next_wakeup(now).is_some_and(|at| at <= now.mono) {
+            self.feed(host, Input::Wake);
+        }
+        self.send_checks(host);
+        let idle = |up: &crate::host::Process| up.agent.is_idle() && up.leases.values().all(|l| l.guest.is_none());
+        if let Some(stopping) = self.hosts[host].up.as_ref().filter(|up| idle(up)).and_then(|up| up.stopping.as_ref()) {
+            let down = stopping.down;
+            self.stopped(host, down);
+        }
+    }
+
+    fn stopped(&mut self, host: usize, down: Ms) {
+        self.say(host, None, || "has stopped".to_owned());
+        self.end_process(host);
+        self.at(self.now + down, Event::Boot(host));
+    }
+
+    pub(crate) fn send_checks(&mut self, host: usize) {
+        let checks = std::mem::take(&mut self.process(host).checks);
+        if !checks.is_empty() {
+            self.call(host, Request::Check(checks));
+        }
+    }
+
+    /// Sends a request. What the network does to it is drawn here.
+    pub(crate) fn call(&mut self, host: usize, request: Request) {
+        let (now, id) = (self.now, self.number());
+        let (mono, process) = (self.hosts[host].mono(now), self.hosts[host].process);
+        let call = Call { request, sent: mono, given_up: false };
+        let deadline = match call.request {
+            Request::Poll | Request::Check(_) | Request::Announce | Request::Prune => Duration::from_secs(2),
+            _ => self.plan.policy.store_deadline(),
+        };
+        let give_up = self.hosts[host].timer.when(mono + deadline);
+        self.at(give_up, Event::For { host, process, what: Mail::GiveUp(id) });
+        let ends = now + CALL_ENDS;
+        self.at(ends, Event::For { host, process, what: Mail::Failed(id) });
+        let copies = 1 + usize::from(now < self.network.repeat.1 && self.dice.percent(self.network.repeat.0));
+        for _ in 0..copies {
+            if now >= self.hosts[host].cut_to_until && !self.is_lost() {
+                let at = now + self.trip();
+                self.at(at, Event::Arrives { host, process, call: id, request: call.clone() });
+            }
+        }
+        self.process(host).calls.insert(id, call);
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.now < self.network.loss.1 && self.dice.percent(self.network.loss.0)
+    }
+
+    fn trip(&mut self) -> Ms {
+        let slow = self.now < self.network.delay.1;
+        self.dice.between(1, if slow { self.network.delay.0 } else { 20 })
+    }
+
+    pub(crate) fn arrives(&mut self, host: usize, process: u32, call: u64, request: &Call) {
+        let now = self.now;
+        if now < self.network.outage_until {
+            // A server that is gone refuses at once, or nothing is heard of it.
+            if self.dice.percent(50) {
+                self.at(now + 1, Event::For { host, process, what: Mail::Failed(call) });
+            }
+            return;
+        }
+        let what = match self.answer(host, &request.request) {
+            Ok(what) => what,
+            Err(violation) => return self.violated(violation),
+        };
+        self.watch.record_changed(now, &self.store);
+        if now >= self.hosts[host].cut_from_until && !self.is_lost() {
+            let (at, store_now) = (now + self.trip(), self.store.clock(now));
+            self.at(at, Event::For { host, process, what: Mail::Answer(call, Reply { store_now, what }) });
+        }
+    }
+
+    fn answer(&mut self, host: usize, request: &Request) -> Result<Answers, leasehold_lease::check::Violation> {
+        let now = self.now;
+        let op = match request {
+            Request::Poll => {
+                let look = |run: RunId| (run.clone(), self.store.look(now, &run));
+                return Ok(Answers::Seen(self.store.unfinished().into_iter().map(look).collect()));
+            }
+            Request::Check(runs) => {
+                return Ok(Answers::Seen(runs.iter().map(|run| (run.clone(), self.store.look(now, run))).collect()));
+            }
+            Request::Beats(beats) => {
+                let mut answers = Vec::new();
+                for beat in beats {
+                    match self.store.apply(now, &Op::Heartbeat(beat.clone()))?.answer {
+                        Answer::Heartbeat(answer) => answers.push(answer),
+                        other => unreachable!("a heartbeat was answered {other:?}"),
+                    }
+                }
+                return Ok(Answers::Beats(answers));
+            }
+            Request::Announce => Op::Announce(Announce { fingerprint: "same".to_owned() }),
+            Request::Claim(claim) => Op::Claim(claim.clone()),
+            Request::Finish(finish) => Op::Finish(finish.clone()),
+            Request::Release(release) => Op::Release(release.clone()),
+            Request::Prune => Op::Prune { history_size: self.plan.policy.history_size },
+        };
+        let answer = self.store.apply(now, &op)?.answer;
+        if let (Op::Claim(claim), Answer::Claim(answer)) = (&op, &answer) {
+            self.say(host, Some(&claim.run), || format!("is answered {answer:?}"));
+            self.trail.count(word(answer));
+            self.watch.claimed(now, claim, answer);
+        }
+        Ok(match answer {
+            Answer::Announced { since, newest_started, newest_skipped, .. } => {
+                Answers::Announced { since, newest_started, newest_skipped }
+            }
+            Answer::Claim(answer) => Answers::Claim(answer),
+            Answer::Accepted(answer) => Answers::Accepted(answer),
+            Answer::Pruned(_) => Answers::Pruned,
+            other => unreachable!("nothing asked for {other:?}"),
+        })
+    }
+
+    pub(crate) fn answered(&mut self, host: usize, id: u64, reply: Reply) {
+        let mono = self.hosts[host].mono(self.now);
+        let up = self.process(host);
+        // A copy was answered before.
+        let Some(call) = up.calls.remove(&id) else { return };
+        let Reply { store_now, what } = reply;
+        up.store_ahead = Some(store_now.0 - mono.0.as_millis() as i64);
+        self.store_answers(host, call.sent);
+        match (call.request, what) {
+            (Request::Announce, Answers::Announced { since, newest_started, newest_skipped }) => {
+                self.process(host).announcing = false;
+                self.process(host).next_poll = mono;
+                let offer = Offer {
+                    schedule: Some(self.schedule.clone()),
+                    policy: self.plan.policy.clone(),
+                    digest: Digest([0; 32]),
+                };
+                if self.hosts[host].withdrawn_until <= self.now {
+                    self.feed(host, Input::Offered { offer, since, newest_started, newest_skipped });
+                }
+            }
+            (Request::Poll | Request::Check(_), Answers::Seen(found)) => {
+                // Harmless for a check: only polls are one at a time.
+                self.process(host).polling = false;
+                found.into_iter().for_each(|(run, seen)| self.feed(host, Input::Seen(run, seen)));
+            }
+            (Request::Claim(claim), Answers::Claim(answer)) => {
+                self.feed(host, Input::Claimed { run: claim.run, token: claim.token, answer, store_now });
+            }
+            (Request::Beats(beats), Answers::Beats(answers)) => self.beaten(host, call.sent, &beats, Some(&answers)),
+            (
+                Request::Finish(Finish { run, token, .. }) | Request::Release(Release { run, token, .. }),
+                Answers::Accepted(answer),
+            ) => {
+                self.feed(host, Input::Closed { run, token, accepted: answer == Accepted::Done });
+            }
+            (Request::Prune, Answers::Pruned) => {}
+            _ => unreachable!("the answer is one to another request"),
+        }
+        self.send_checks(host);
+    }
+
+    /// The store is known to answer: what was missed meanwhile is caught up.
+    fn store_answers(&mut self, host: usize, sent: Mono) {
+        let mono = self.hosts[host].mono(self.now);
+        let soon = Duration::from_millis(self.dice.between(0, SECOND) as u64);
+        let up = self.process(host);
+        if up.silent_since.is_some_and(|since| sent >= since) {
+            up.silent_since = None;
+            up.next_poll = up.next_poll.min(mono + soon);
+            self.trail.count("store-up");
+            self.feed(host, Input::StoreUp);
+        }
+    }
+
+    pub(crate) fn failed(&mut self, host: usize, id: u64) {
+        let given_up = self.process(host).calls.get(&id).is_some_and(|call| call.given_up);
+        if !given_up {
+            self.give_up(host, id);
+        }
+        self.process(host).calls.remove(&id);
+    }
+
+    /// A call was not answered in time. A late answer still counts.
+    pub(crate) fn give_up(&mut self, host: usize, id: u64) {
+        let mono = self.hosts[host].mono(self.now);
+        let up = self.process(host);
+        let Some(call) = up.calls.get_mut(&id) else { return };
+        call.given_up = true;
+        let (request, sent) = (call.request.clone(), call.sent);
+        up.silent_since.get_or_insert(mono);
+        match request {
+            Request::Announce => {
+                up.announcing = false;
+                up.next_announcement = Some(mono + Duration::from_secs(1));
+            }
+            Request::Poll => up.polling = false,
+            Request::Check(runs) => runs.into_iter().for_each(|run| self.feed(host, Input::CheckUnanswered(run))),
+            Request::Claim(claim) => self.feed(host, Input::ClaimUnanswered { run: claim.run, token: claim.token }),
+            Request::Beats(beats) => self.beaten(host, sent, &beats, None),
+            Request::Finish(Finish { run, token, .. }) | Request::Release(Release { run, token, .. }) => {
+                self.feed(host, Input::CloseUnanswered { run, token });
+            }
+            Request::Prune => {}
+        }
+        self.send_checks(host);
+    }
+}
+
+/// An answer to a claim, as it is counted.
+fn word(answer: &ClaimAnswer) -> &'static str {
+    match answer {
+        ClaimAnswer::Won { .. } => "answer-won",
+        ClaimAnswer::Ended(_) => "answer-ended",
+        ClaimAnswer::Running { .. } => "answer-running",
+        ClaimAnswer::Overlap { .. } => "answer-overlap",
+        ClaimAnswer::Stale => "answer-stale",
+        ClaimAnswer::None { .. } => "answer-none",
+        ClaimAnswer::Late => "answer-late",
+        ClaimAnswer::Early => "answer-early",
+        ClaimAnswer::Superseded { .. } => "answer-superseded",
+        ClaimAnswer::Held { .. } => "answer-held",
+        ClaimAnswer::Old => "answer-old",
+    }
+}

@@ -1,0 +1,124 @@
+//! What goes wrong, and how it is over.
+
+use leasehold_lease::agent::Input;
+use leasehold_lease::policy::StopForce;
+
+use crate::host::{Process, Stopping};
+use crate::world::{Event, World};
+use crate::{Fault, MINUTE, Ms, SECOND};
+
+impl World {
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        let now = self.now;
+        let fault = fault.within((self.plan.healed - now).max(SECOND));
+        self.trail.line(now, || format!("{fault:?}"));
+        match fault {
+            Fault::Crash { host, down } => {
+                self.trail.count("crash");
+                self.end_process(host);
+                self.at(now + down, Event::Boot(host));
+            }
+            Fault::Freeze { host, lasts } => {
+                self.trail.count("freeze");
+                // What a frozen host is to hear waits for its thaw: that never comes sooner.
+                let until = &mut self.hosts[host].frozen_until;
+                *until = (*until).max(now + lasts);
+            }
+            Fault::Cut { host, to, from, lasts } => {
+                self.trail.count("cut");
+                let h = &mut self.hosts[host];
+                h.cut_to_until = if to { now + lasts } else { h.cut_to_until };
+                h.cut_from_until = if from { now + lasts } else { h.cut_from_until };
+            }
+            Fault::Outage { lasts } => {
+                self.trail.count("outage");
+                self.network.outage_until = now + lasts;
+            }
+            Fault::Loss { percent, lasts } => self.network.loss = (percent, now + lasts),
+            Fault::Repeat { percent, lasts } => self.network.repeat = (percent, now + lasts),
+            Fault::Delay { up_to, lasts } => self.network.delay = (up_to, now + lasts),
+            Fault::Wall { host, by } => self.hosts[host].wall_ahead += by,
+            Fault::Store { by } => {
+                self.store.ahead += by;
+                self.watch.store_clock_set(now, by);
+            }
+            Fault::Stop { host, down } => self.stop(host, down),
+            Fault::Deploy => (0..self.hosts.len()).for_each(|host| {
+                // One after the other, each when the one before is likely up again.
+                self.at(now + host as Ms * MINUTE, Event::Fault(Fault::Stop { host, down: 1_000 }));
+            }),
+            Fault::Withdraw { host, lasts } => {
+                self.hosts[host].withdrawn_until = now + lasts;
+                self.feed(host, Input::Withdrawn);
+                self.at(now + lasts, Event::Offer(host));
+            }
+            Fault::Places { host, places, lasts } => {
+                self.hosts[host].places = (places, now + lasts);
+                self.at(now + lasts, Event::Room(host));
+            }
+            Fault::Want { host, lasts } => self.hosts[host].want_until = now + lasts,
+        }
+    }
+
+    pub(crate) fn boot(&mut self, host: usize) {
+        if self.hosts[host].up.is_some() {
+            return;
+        }
+        let now = self.now;
+        self.trail.line(now, || format!("host {host} starts"));
+        let h = &mut self.hosts[host];
+        h.process += 1;
+        h.frozen_until = 0;
+        h.up = Some(Process::new(h.mono(now)));
+        self.set_alarm(host);
+    }
+
+    pub(crate) fn offer_again(&mut self, host: usize) {
+        let mono = self.hosts[host].mono(self.now);
+        if let Some(up) = &mut self.hosts[host].up {
+            up.next_announcement = Some(mono);
+            self.set_alarm(host);
+        }
+    }
+
+    /// The process is gone, with all that it knew and all its guests.
+    pub(crate) fn end_process(&mut self, host: usize) {
+        self.hosts[host].up = None;
+        self.watch.host_died(host);
+    }
+
+    pub(crate) fn stop(&mut self, host: usize, down: Ms) {
+        let now = self.now;
+        let h = &mut self.hosts[host];
+        let mono = h.mono(now);
+        let Some(up) = h.up.as_mut().filter(|up| up.stopping.is_none()) else { return };
+        self.trail.count("stop");
+        let policy = &self.plan.policy;
+        let force = match policy.stop_force {
+            StopForce::After(after) => Some(mono + after),
+            StopForce::Never => None,
+        };
+        up.stopping = Some(Stopping { force, end: mono + policy.stop_timeout, down });
+        self.feed(host, Input::Stop);
+        self.set_alarm(host);
+    }
+
+    /// From here on nothing goes wrong. Clocks agree within what healthy hosts' clocks may differ.
+    pub(crate) fn heal(&mut self) {
+        let now = self.now;
+        self.trail.line(now, || "all is well from here on".to_owned());
+        self.network = Default::default();
+        let ahead = self.store.ahead;
+        for host in 0..self.hosts.len() {
+            let skew = self.dice.between(-2_000, 2_000);
+            let h = &mut self.hosts[host];
+            (h.frozen_until, h.cut_to_until, h.cut_from_until, h.want_until) = (now, now, now, now);
+            (h.places, h.withdrawn_until) = ((usize::MAX, now), now);
+            h.wall_ahead = ahead + skew;
+            self.boot(host);
+            self.offer_again(host);
+            self.serve_line(host);
+        }
+        self.watch.healed(&self.store);
+    }
+}

@@ -1,0 +1,168 @@
+//! One host: its agent, its places, the leases it keeps and the calls it waits for.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use leasehold_lease::agent::{Agent, Now, Verdict};
+use leasehold_lease::holding::Holding;
+use leasehold_lease::id::{RunId, Token};
+use leasehold_lease::op::{Claim, Finish, Heartbeat, Release};
+use leasehold_lease::time::{Millis, Mono};
+
+use crate::Ms;
+use crate::clocks::Timer;
+
+/// A process, or the place where the next one will be.
+pub(crate) struct Host {
+    /// Which process of this host: what was meant for an earlier one is dropped.
+    pub(crate) process: u32,
+    pub(crate) up: Option<Process>,
+    pub(crate) timer: Timer,
+    /// How far its wall clock is ahead.
+    pub(crate) wall_ahead: Ms,
+    pub(crate) frozen_until: Ms,
+    /// What it sends, and what it is sent, is lost until then.
+    pub(crate) cut_to_until: Ms,
+    pub(crate) cut_from_until: Ms,
+    /// Until then it has so many places.
+    pub(crate) places: (usize, Ms),
+    pub(crate) withdrawn_until: Ms,
+    pub(crate) want_until: Ms,
+}
+
+/// What a process has in its memory.
+pub(crate) struct Process {
+    pub(crate) agent: Agent,
+    pub(crate) held: BTreeSet<RunId>,
+    pub(crate) line: VecDeque<RunId>,
+    pub(crate) leases: BTreeMap<[u8; 16], Lease>,
+    pub(crate) calls: BTreeMap<u64, Call>,
+    /// The store's clock was this much ahead of the own timer when it was heard last.
+    pub(crate) store_ahead: Option<i64>,
+    pub(crate) next_poll: Mono,
+    pub(crate) polling: bool,
+    pub(crate) announcing: bool,
+    pub(crate) next_announcement: Option<Mono>,
+    pub(crate) checks: Vec<RunId>,
+    /// Since when calls are not answered.
+    pub(crate) silent_since: Option<Mono>,
+    pub(crate) stopping: Option<Stopping>,
+    /// When it is woken next, by the simulation's time.
+    pub(crate) wake_at: Option<Ms>,
+}
+
+/// Times of a stop.
+pub(crate) struct Stopping {
+    pub(crate) force: Option<Mono>,
+    pub(crate) end: Mono,
+    /// How long until the next process starts.
+    pub(crate) down: Ms,
+}
+
+/// An attempt whose lease is kept.
+pub(crate) struct Lease {
+    pub(crate) run: RunId,
+    pub(crate) holding: Holding,
+    pub(crate) confirmed: bool,
+    pub(crate) guest: Option<Guest>,
+}
+
+/// A running handler.
+pub(crate) struct Guest {
+    /// How it ends if nobody stops it.
+    pub(crate) verdict: Verdict,
+    /// It looks at the signal.
+    pub(crate) listens: bool,
+    pub(crate) lost: bool,
+}
+
+/// A call to the store.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) request: Request,
+    pub(crate) sent: Mono,
+    /// It was given up waiting for; a late answer still counts.
+    pub(crate) given_up: bool,
+}
+
+/// What is asked of the store.
+#[derive(Clone)]
+pub(crate) enum Request {
+    Announce,
+    Poll,
+    Check(Vec<RunId>),
+    Claim(Claim),
+    Beats(Vec<Heartbeat>),
+    Finish(Finish),
+    Release(Release),
+    Prune,
+}
+
+impl Host {
+    pub(crate) fn new(drift: i64) -> Host {
+        Host {
+            process: 0,
+            up: None,
+            timer: Timer { drift },
+            wall_ahead: 0,
+            frozen_until: 0,
+            cut_to_until: 0,
+            cut_from_until: 0,
+            places: (usize::MAX, 0),
+            withdrawn_until: 0,
+            want_until: 0,
+        }
+    }
+
+    pub(crate) fn places(&self, now: Ms) -> usize {
+        if now < self.places.1 { self.places.0 } else { usize::MAX }
+    }
+
+    pub(crate) fn mono(&self, now: Ms) -> Mono {
+        self.timer.at(now)
+    }
+
+    /// The clocks as its agent is told of them.
+    pub(crate) fn clocks(&self, now: Ms) -> Now {
+        let (wall, mono) = (Millis(now + self.wall_ahead), self.mono(now));
+        let ahead = self.up.as_ref().and_then(|process| process.store_ahead);
+        // Before the first answer the own clock is the best guess.
+        let store = ahead.map_or(wall, |ahead| Millis(mono.0.as_millis() as i64 + ahead));
+        Now { wall, mono, store }
+    }
+}
+
+impl Process {
+    pub(crate) fn new(now: Mono) -> Process {
+        Process {
+            agent: Agent::new(),
+            held: BTreeSet::new(),
+            line: VecDeque::new(),
+            leases: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            store_ahead: None,
+            next_poll: now,
+            polling: false,
+            announcing: false,
+            next_announcement: Some(now),
+            checks: Vec::new(),
+            silent_since: None,
+            stopping: None,
+            wake_at: None,
+        }
+    }
+
+    /// When something is due by its timer.
+    pub(crate) fn next_wakeup(&self, now: Now) -> Option<Mono> {
+        let leases = self.leases.values().filter_map(|lease| lease.holding.next_wakeup());
+        let poll = (!self.polling && self.stopping.is_none()).then_some(self.next_poll);
+        let announcement = self.next_announcement.filter(|_| !self.announcing && self.stopping.is_none());
+        let stop = self.stopping.as_ref().map(|stopping| stopping.force.unwrap_or(stopping.end));
+        self.agent.next_wakeup(now).into_iter().chain(leases).chain(poll).chain(announcement).chain(stop).min()
+    }
+
+    /// The lease of this token, where it is kept and its guest runs.
+    pub(crate) fn guest(&mut self, token: &Token) -> Option<(&Holding, &mut Guest)> {
+        let lease = self.leases.get_mut(&token.0)?;
+        lease.guest.as_mut().map(|guest| (&lease.holding, guest))
+    }
+}

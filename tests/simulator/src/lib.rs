@@ -1,0 +1,51 @@
+//! Many hosts, one job's record, and a network between them that loses, repeats and delays: an hour of it in
+//! milliseconds, and the same again from the same seed.
+//!
+//! The agents are those that hosts run ([`leasehold_lease::agent`], [`leasehold_lease::holding`]) and the store is the
+//! rules ([`leasehold_lease::rules`]); only what carries messages, clocks and handlers is made up. After every step the
+//! store's invariants are judged ([`leasehold_lease::check`]) and those of hosts ([`watch`]); in the last quarter of the
+//! hour nothing goes wrong any more, and everything that was promised for that case is demanded.
+//!
+//! `simulate --seeds 0..10000` runs many; `simulate --replay SEED` tells one step by step.
+
+mod clocks;
+mod dice;
+mod driver;
+mod faults;
+mod host;
+mod keeping;
+mod plan;
+mod store;
+mod trail;
+pub mod watch;
+mod world;
+
+use std::collections::BTreeMap;
+
+pub use plan::{Fault, Plan};
+pub use watch::Broken;
+
+/// Milliseconds of the simulation's own time, which no host knows.
+pub type Ms = i64;
+
+const SECOND: Ms = 1_000;
+const MINUTE: Ms = 60 * SECOND;
+
+/// When simulations begin: far enough from zero that clocks can be set back.
+pub const START: Ms = 1_000_000 * SECOND;
+
+/// What came of a simulation.
+#[derive(Debug)]
+pub struct Report {
+    /// The first promise that did not hold.
+    pub broken: Option<Broken>,
+    /// How often each kind of thing happened.
+    pub seen: BTreeMap<String, u64>,
+    /// What happened, step by step, where that was asked for.
+    pub trail: Vec<String>,
+}
+
+/// Runs a simulation. With `tell` it is told step by step.
+pub fn run(seed: u64, plan: Plan, tell: bool) -> Report {
+    world::World::new(seed, plan, tell).run()
+}

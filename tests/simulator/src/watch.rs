@@ -1,0 +1,279 @@
+//! What was promised of hosts, and of the whole once nothing goes wrong any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use leasehold_lease::agent::{Event, EventKind, Start};
+use leasehold_lease::id::{Attempt, RunId, Token};
+use leasehold_lease::op::{Claim, ClaimAnswer};
+use leasehold_lease::policy::Overlap;
+use leasehold_lease::schedule::Schedule;
+use leasehold_lease::time::{Millis, Slot};
+
+use crate::host::Host;
+use crate::plan::Plan;
+use crate::store::Store;
+use crate::world::Network;
+use crate::{Ms, SECOND, START};
+
+/// A promise that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// Its name in the contract.
+    pub promise: &'static str,
+    /// When, by the simulation's time.
+    pub at: Ms,
+    /// What was found.
+    pub what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = self.at - START;
+        write!(f, "{} after {}:{:06.3}: {}", self.promise, since / 60_000, (since % 60_000) as f64 / 1e3, self.what)
+    }
+}
+
+/// Calls of one host that may be on their way: many more than it can have reason for.
+const CALLS: usize = 300;
+
+/// Events within a second: many more than a few hosts have reason for.
+const EVENTS_A_SECOND: u64 = 5_000;
+
+/// Messages on their way when all is well again may take so long (the slowest that plans have).
+const SLOWEST: Ms = 40 * SECOND;
+
+/// What has to be remembered to judge hosts.
+pub(crate) struct Watch {
+    /// Attempts whose handlers run, by token.
+    executing: BTreeMap<[u8; 16], Executing>,
+    won: BTreeSet<[u8; 16]>,
+    started: BTreeSet<[u8; 16]>,
+    lost: BTreeSet<[u8; 16]>,
+    finished: BTreeSet<[u8; 16]>,
+    /// Slots of which somebody has said what became of them.
+    accounted: BTreeSet<Slot>,
+    /// When the store's clock was last set forward.
+    set_forward: Ms,
+    expired_since: BTreeMap<RunId, Ms>,
+    /// The newest slot that had started when all was well again.
+    started_before: Option<Slot>,
+    /// When a second began, and how many events there had been.
+    instant: (Ms, u64),
+    /// From when on liveness is demanded.
+    settled: Ms,
+    heartbeat: Ms,
+    lease: Ms,
+    /// From when an older attempt's host can act on its loss to the end of its handler, at most.
+    overlap: Ms,
+    /// From when a run is expired to its next attempt, at most.
+    takeover: Ms,
+    pub(crate) broken: Option<Broken>,
+}
+
+struct Executing {
+    host: usize,
+    run: RunId,
+    attempt: Attempt,
+    /// The store lets it change nothing any more.
+    stale_since: Option<Ms>,
+}
+
+impl Watch {
+    pub(crate) fn new(plan: &Plan) -> Watch {
+        let ms = |d: Duration| d.as_millis() as Ms;
+        let policy = &plan.policy;
+        let (heartbeat, lease, deadline) = (ms(policy.heartbeat), ms(policy.lease), ms(policy.store_deadline()));
+        Watch {
+            executing: BTreeMap::new(),
+            won: BTreeSet::new(),
+            started: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            finished: BTreeSet::new(),
+            accounted: BTreeSet::new(),
+            set_forward: 0,
+            expired_since: BTreeMap::new(),
+            started_before: None,
+            instant: (START, 0),
+            settled: plan.healed + SLOWEST.max(lease) + 2 * heartbeat + 5 * SECOND,
+            heartbeat,
+            lease,
+            // A heartbeat that got lost is given up, and sent again after as long.
+            overlap: heartbeat + 2 * deadline + ms(policy.lost_grace) + 200,
+            takeover: 2 * heartbeat + deadline + 300,
+            broken: None,
+        }
+    }
+
+    /// H9: time goes on. `made` is how many events there were so far.
+    pub(crate) fn not_for_ever(&mut self, now: Ms, made: u64) {
+        if now - self.instant.0 >= SECOND {
+            self.instant = (now, made);
+        } else if made - self.instant.1 > EVENTS_A_SECOND {
+            self.broke("H9", now, format!("{EVENTS_A_SECOND} events within a second"));
+        }
+    }
+
+    pub(crate) fn store_clock_set(&mut self, now: Ms, by: Ms) {
+        if by > 0 {
+            self.set_forward = now;
+        }
+    }
+
+    pub(crate) fn host_died(&mut self, host: usize) {
+        self.executing.retain(|_, executing| executing.host != host);
+    }
+
+    pub(crate) fn healed(&mut self, store: &Store) {
+        self.started_before = store.job.newest_started;
+    }
+
+    /// A claim was answered. L3: in quiet times nobody takes over from a runner that is well.
+    pub(crate) fn claimed(&mut self, now: Ms, claim: &Claim, answer: &ClaimAnswer) {
+        let slot = claim.run.slot();
+        match answer {
+            ClaimAnswer::Won { attempt, .. } => {
+                let again = !self.won.insert(claim.token.0);
+                self.accounted.extend(slot);
+                let former = self.executing.values().find(|e| e.run == claim.run && e.attempt.0 + 1 == attempt.0);
+                if let Some(former) = former.filter(|_| !again && now > self.settled) {
+                    let what = format!("attempt {attempt} of {} while host {} runs it", short(&claim.run), former.host);
+                    self.broke("L3", now, what);
+                }
+            }
+            ClaimAnswer::Overlap { .. }
+            | ClaimAnswer::Late
+            | ClaimAnswer::Superseded { .. }
+            | ClaimAnswer::Held { .. } => self.accounted.extend(slot),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn told(&mut self, event: &Event) {
+        if matches!(event.kind, EventKind::Missed | EventKind::Late | EventKind::Superseded | EventKind::Skip) {
+            self.accounted.extend(event.run.as_ref().and_then(RunId::slot));
+        }
+    }
+
+    /// H1: a handler starts only after its `won`, once per win.
+    pub(crate) fn starts(&mut self, now: Ms, host: usize, start: &Start, store: &Store) {
+        let (run, attempt) = (start.run.clone(), start.attempt);
+        if !self.won.contains(&start.token.0) || !self.started.insert(start.token.0) {
+            self.broke("H1", now, format!("attempt {attempt} of {} starts without a win of its own", short(&run)));
+        }
+        let stale_since = (!store.holds(&run, &start.token)).then_some(now);
+        self.executing.insert(start.token.0, Executing { host, run, attempt, stale_since });
+    }
+
+    pub(crate) fn ended(&mut self, token: &Token) {
+        self.executing.remove(&token.0);
+    }
+
+    pub(crate) fn lost(&mut self, token: &Token) {
+        self.lost.insert(token.0);
+    }
+
+    /// H2: nothing of an attempt is acted on after its loss. An end that was sent before may be sent again: the loss may
+    /// be its own doing, when the answer was lost.
+    pub(crate) fn finishes(&mut self, now: Ms, token: &Token) {
+        if self.finished.insert(token.0) && self.lost.contains(&token.0) {
+            self.broke("H2", now, "the end of a lost attempt is sent to the store".to_owned());
+        }
+    }
+
+    /// The record has changed: who may change nothing any more from now on?
+    pub(crate) fn record_changed(&mut self, now: Ms, store: &Store) {
+        for (token, executing) in &mut self.executing {
+            if executing.stale_since.is_none() && !store.holds(&executing.run, &Token(*token)) {
+                executing.stale_since = Some(now);
+            }
+        }
+    }
+
+    /// H3: no outward effect of an attempt begins after another one has its run. A store clock that was set forward ends
+    /// leases before their time, which fencing cannot do anything about.
+    pub(crate) fn acts(&mut self, now: Ms, token: &Token) {
+        // Timers differ by parts of a million.
+        const TIMERS: Ms = 10;
+        let excused = now - self.set_forward <= self.lease + SECOND;
+        let stale = self.executing.get(&token.0).filter(|e| e.stale_since.is_some_and(|since| now > since + TIMERS));
+        if let Some(executing) = stale.filter(|_| !excused) {
+            let what = format!("attempt {} of {} acts when it is over", executing.attempt, short(&executing.run));
+            self.broke("H3", now, what);
+        }
+    }
+
+    /// A look at everything, twice a second.
+    pub(crate) fn audit(&mut self, now: Ms, store: &Store, hosts: &[Host], plan: &Plan, network: &Network) {
+        let well_since = |host: &Host| {
+            let slow = network.delay.1 + network.delay.0;
+            [host.frozen_until, host.cut_to_until, host.cut_from_until, network.outage_until, network.loss.1, slow]
+                .into_iter()
+                .max()
+                .unwrap_or_default()
+        };
+        let late = self.executing.values().find(|executing| {
+            let since = executing.stale_since.map(|since| since.max(well_since(&hosts[executing.host])));
+            since.is_some_and(|since| now > since + self.overlap)
+        });
+        if let Some(Executing { host, run, attempt, .. }) = late {
+            let what = format!("host {host} still executes attempt {attempt} of {}, which is over", short(run));
+            self.broke("H3", now, what);
+        }
+        for (nth, host) in hosts.iter().enumerate() {
+            let calls = host.up.as_ref().map_or(0, |up| up.calls.len());
+            if calls > CALLS {
+                self.broke("H9", now, format!("host {nth} waits for {calls} calls"));
+            }
+        }
+        self.expired(now, store, plan);
+    }
+
+    /// L1, L2: in quiet times an expired run is taken over in time.
+    fn expired(&mut self, now: Ms, store: &Store, plan: &Plan) {
+        let clock = store.clock(now);
+        let every = plan.interval;
+        let newest_due = Slot(Millis(clock.0 / every * every));
+        let due = Some(newest_due) > store.job.newest_started && Some(newest_due) > store.job.newest_skipped;
+        let mut expired = BTreeMap::new();
+        for (run, record) in store.job.runs.iter().filter(|(_, record)| record.expired(clock)) {
+            let since = self.expired_since.get(run).copied().unwrap_or(now);
+            let left = due && run.slot() < Some(newest_due);
+            let overlapped = plan.policy.overlap == Overlap::Skip && store.job.newest_live(clock, Some(run)).is_some();
+            // Excused for now: the time counts anew.
+            let since = if left || overlapped { now } else { since };
+            if now > since.max(self.settled) + self.takeover {
+                let what = format!("{} has no runner for {} ms: {record:?}", short(run), now - since);
+                self.broke("L1", now, what);
+            }
+            expired.insert(run.clone(), since);
+        }
+        self.expired_since = expired;
+    }
+
+    /// L5, L6: every slot that was due in quiet times is accounted for.
+    pub(crate) fn at_the_end(&mut self, store: &Store, schedule: &Schedule, plan: &Plan) {
+        let until = store.clock(plan.end - 10 * SECOND - 2 * self.heartbeat);
+        let mut from = store.clock(self.settled);
+        while let Some(slot) = schedule.next_after(from).filter(|slot| slot.0 < until) {
+            from = slot.0;
+            if !self.accounted.contains(&slot) && Some(slot) > self.started_before {
+                self.broke("L5", plan.end, format!("nobody says what became of slot {slot}"));
+                return;
+            }
+        }
+    }
+
+    fn broke(&mut self, promise: &'static str, at: Ms, what: String) {
+        self.broken.get_or_insert(Broken { promise, at, what });
+    }
+}
+
+/// A run by its slot, counted from the start of the simulation.
+pub(crate) fn short(run: &RunId) -> String {
+    match run.slot() {
+        Some(slot) => format!("slot {:+.1}", (slot.0.0 - START) as f64 / 1_000.0),
+        None => run.to_string(),
+    }
+}

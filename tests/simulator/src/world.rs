@@ -1,0 +1,241 @@
+//! The simulation: a queue of events by time, and what each does.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use leasehold_lease::check::Violation;
+use leasehold_lease::id::{RunId, Token};
+use leasehold_lease::schedule::Schedule;
+
+use crate::dice::Dice;
+use crate::host::{Call, Host, Process};
+use crate::plan::Plan;
+use crate::store::Store;
+use crate::trail::Trail;
+use crate::watch::{Broken, Watch};
+use crate::{Fault, Ms, Report, START};
+
+pub(crate) struct World {
+    pub(crate) now: Ms,
+    queue: BinaryHeap<Reverse<Queued>>,
+    /// Events and calls made so far: what is due at the same time goes in this order.
+    made: u64,
+    pub(crate) dice: Dice,
+    pub(crate) plan: Plan,
+    pub(crate) schedule: Schedule,
+    pub(crate) store: Store,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) network: Network,
+    pub(crate) watch: Watch,
+    pub(crate) trail: Trail,
+}
+
+/// What the network does to all, each until its time.
+#[derive(Default)]
+pub(crate) struct Network {
+    pub(crate) outage_until: Ms,
+    pub(crate) loss: (u64, Ms),
+    pub(crate) repeat: (u64, Ms),
+    pub(crate) delay: (Ms, Ms),
+}
+
+struct Queued {
+    at: Ms,
+    nth: u64,
+    /// Boxed, because a heap moves its items about all the time.
+    event: Box<Event>,
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.nth == other.nth
+    }
+}
+impl Eq for Queued {}
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.nth).cmp(&(other.at, other.nth))
+    }
+}
+
+/// Something that is due.
+pub(crate) enum Event {
+    Fault(Fault),
+    /// A process starts.
+    Boot(usize),
+    /// The plugin directory offers the job again.
+    Offer(usize),
+    /// A host has as many places as before.
+    Room(usize),
+    /// From here on nothing goes wrong.
+    Heal,
+    /// A look at everything.
+    Audit,
+    /// A request reaches the store.
+    Arrives {
+        host: usize,
+        process: u32,
+        call: u64,
+        request: Call,
+    },
+    /// Something for a process, which a frozen one takes when it thaws.
+    For {
+        host: usize,
+        process: u32,
+        what: Mail,
+    },
+}
+
+pub(crate) enum Mail {
+    /// The alarm that was set for then.
+    Wake(Ms),
+    /// The answer to a call, ready to be taken.
+    Answer(u64, crate::driver::Reply),
+    /// A call fails at once: the store is not there.
+    Failed(u64),
+    /// The deadline of a call.
+    GiveUp(u64),
+    /// A guest ends, by itself or because of the signal or by force.
+    GuestEnds(Token, crate::keeping::End),
+    /// A guest wants to do something outside.
+    GuestActs(Token),
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, plan: Plan, tell: bool) -> World {
+        let every = std::time::Duration::from_millis(plan.interval as u64);
+        let mut world = World {
+            now: START,
+            queue: BinaryHeap::new(),
+            made: 0,
+            dice: Dice::new(seed),
+            schedule: Schedule::every(every).expect("plans have sound intervals"),
+            store: Store::new(plan.policy.overlap),
+            hosts: plan.drift.iter().map(|drift| Host::new(*drift)).collect(),
+            network: Network::default(),
+            watch: Watch::new(&plan),
+            trail: Trail::new(tell),
+            plan,
+        };
+        for host in 0..world.plan.hosts {
+            let at = START + world.dice.between(0, 3_000);
+            world.at(at, Event::Boot(host));
+        }
+        for (at, fault) in world.plan.faults.clone() {
+            world.at(at, Event::Fault(fault));
+        }
+        world.at(world.plan.healed, Event::Heal);
+        world.at(START, Event::Audit);
+        world
+    }
+
+    pub(crate) fn run(mut self) -> Report {
+        while self.watch.broken.is_none() {
+            let Some(Reverse(Queued { at, event, .. })) = self.queue.pop() else { break };
+            if at > self.plan.end {
+                break;
+            }
+            self.watch.not_for_ever(at, self.made);
+            self.now = at;
+            self.happens(*event);
+        }
+        if self.watch.broken.is_none() {
+            self.watch.at_the_end(&self.store, &self.schedule, &self.plan);
+        }
+        if let Some(broken) = &self.watch.broken {
+            self.trail.line(broken.at, || format!("BROKEN {}: {}", broken.promise, broken.what));
+        }
+        let seen = self.trail.seen.iter().map(|(what, times)| ((*what).to_owned(), *times)).collect();
+        Report { broken: self.watch.broken, seen, trail: self.trail.lines }
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Fault(fault) => self.fault(fault),
+            Event::Boot(host) => self.boot(host),
+            Event::Offer(host) => self.offer_again(host),
+            Event::Room(host) => self.serve_line(host),
+            Event::Heal => self.heal(),
+            Event::Audit => {
+                self.watch.audit(self.now, &self.store, &self.hosts, &self.plan, &self.network);
+                self.at(self.now + 500, Event::Audit);
+            }
+            Event::Arrives { host, process, call, request } => self.arrives(host, process, call, &request),
+            Event::For { host, process, what } => self.mail(host, process, what),
+        }
+    }
+
+    fn mail(&mut self, host: usize, process: u32, what: Mail) {
+        let h = &mut self.hosts[host];
+        if h.process != process {
+            return;
+        }
+        if h.frozen_until > self.now {
+            let at = h.frozen_until;
+            return self.at(at, Event::For { host, process, what });
+        }
+        let Some(up) = &mut h.up else { return };
+        if let Mail::Wake(set) = what
+            && up.wake_at.take_if(|at| *at == set).is_none()
+        {
+            // An earlier one was set after it.
+            return;
+        }
+        // The first act after a late wake-up is a heartbeat.
+        self.beat(host);
+        match what {
+            Mail::Wake(_) => self.wake(host),
+            Mail::Answer(call, reply) => self.answered(host, call, reply),
+            Mail::Failed(call) => self.failed(host, call),
+            Mail::GiveUp(call) => self.give_up(host, call),
+            Mail::GuestEnds(token, end) => self.guest_ends(host, token, end),
+            Mail::GuestActs(token) => self.guest_acts(host, token),
+        }
+        self.set_alarm(host);
+    }
+
+    /// Queues the next wake-up of a host, if none is queued that comes before it.
+    pub(crate) fn set_alarm(&mut self, host: usize) {
+        let h = &self.hosts[host];
+        let Some(next) = h.up.as_ref().and_then(|up| up.next_wakeup(h.clocks(self.now))) else { return };
+        let at = h.timer.when(next).max(self.now);
+        let process = h.process;
+        let up = self.hosts[host].up.as_mut().expect("it was looked at a moment ago");
+        if up.wake_at.is_none_or(|set| at < set) {
+            up.wake_at = Some(at);
+            self.at(at, Event::For { host, process, what: Mail::Wake(at) });
+        }
+    }
+
+    pub(crate) fn at(&mut self, at: Ms, event: Event) {
+        self.made += 1;
+        self.queue.push(Reverse(Queued { at, nth: self.made, event: Box::new(event) }));
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    pub(crate) fn process(&mut self, host: usize) -> &mut Process {
+        self.hosts[host].up.as_mut().expect("only processes act")
+    }
+
+    pub(crate) fn violated(&mut self, violation: Violation) {
+        let Violation { invariant: promise, what } = violation;
+        self.watch.broken.get_or_insert(Broken { promise, at: self.now, what });
+    }
+
+    pub(crate) fn say(&mut self, host: usize, run: Option<&RunId>, text: impl FnOnce() -> String) {
+        let now = self.now;
+        self.trail.line(now, || {
+            let run = run.map_or(String::new(), |run| format!(" {}", crate::watch::short(run)));
+            format!("host {host}{run} {}", text())
+        });
+    }
+}
