@@ -81,6 +81,12 @@ impl Dice {
         getrandom::fill(&mut seed)?;
         Ok(Dice(StdRng::from_seed(seed)))
     }
+
+    /// Random bytes that nobody can guess.
+    pub fn bytes(&mut self) -> [u8; 32] {
+        // As for tokens: a cryptographic generator.
+        self.0.random()
+    }
 }
 
 impl Chance for Dice {

@@ -14,21 +14,26 @@ use std::time::Duration;
 
 use leasehold_lease::id::TenantName;
 
+mod grants;
 mod problem;
 pub(crate) mod reader;
+mod secrets;
 mod settings;
 mod store_url;
 pub(crate) mod tree;
 
+pub(crate) use grants::{KEY_HINT, is_key, origin};
+pub use grants::{SecretGrant, SecretSource, TenantGrants};
 pub use problem::{Place, Problem, Problems};
 pub(crate) use problem::{plain, quoted};
+pub use secrets::Secrets;
+pub(crate) use settings::read_job;
 pub use settings::{JobLimits, Quota, TenantSettings};
-pub(crate) use settings::{NOT_YET, read_job};
 pub use store_url::{ServerUrl, StoreUrl};
 
 use crate::regular_file;
 use reader::{Section, Wrong};
-use settings::Layer;
+use settings::{Layer, NOT_YET};
 use tree::{Node, Table, Value};
 
 /// The file that is read when none is named.
@@ -74,6 +79,7 @@ pub struct Config {
     pub(crate) unread: bool,
     defaults: TenantSettings,
     tenants: BTreeMap<TenantName, TenantSettings>,
+    grants: BTreeMap<TenantName, TenantGrants>,
 }
 
 /// What holds for this host as a whole.
@@ -130,15 +136,22 @@ impl Config {
         let store = read_store(root.section("store"), &folders, &host.data_dir, &mut problems);
         let (defaults, found) = Layer::read(root.section("defaults"), None);
         problems.append(found);
-        let tenants = read_tenants(root.section("tenants"), &defaults, &mut problems);
+        let (tenants, grants) = read_tenants(root.section("tenants"), &folders, &defaults, &mut problems);
         problems.append(root.finish());
         problems.sort();
-        (Config { file, host, store, unread, defaults: defaults.settings(), tenants }, problems)
+        (Config { file, host, store, unread, defaults: defaults.settings(), tenants, grants }, problems)
     }
 
     /// What holds for a tenant: its own section over `[defaults]`, or `[defaults]` alone.
     pub fn tenant(&self, name: &TenantName) -> &TenantSettings {
         self.tenants.get(name).unwrap_or(&self.defaults)
+    }
+
+    /// What a tenant is granted; nothing without a section of its own.
+    pub fn grants(&self, tenant: &TenantName) -> &TenantGrants {
+        static NOTHING: TenantGrants =
+            TenantGrants { http: BTreeMap::new(), config: BTreeMap::new(), secrets: BTreeMap::new() };
+        self.grants.get(tenant).unwrap_or(&NOTHING)
     }
 
     /// What holds for a tenant without a section.
@@ -279,25 +292,24 @@ fn read_store(mut section: Section, folders: &Folders<'_>, data_dir: &Path, prob
     store
 }
 
-fn read_tenants(
-    mut section: Section,
-    defaults: &Layer,
-    problems: &mut Problems,
-) -> BTreeMap<TenantName, TenantSettings> {
-    let mut tenants = BTreeMap::new();
+type Tenants = (BTreeMap<TenantName, TenantSettings>, BTreeMap<TenantName, TenantGrants>);
+
+fn read_tenants(mut section: Section, folders: &Folders<'_>, defaults: &Layer, problems: &mut Problems) -> Tenants {
+    let (mut tenants, mut grants) = (BTreeMap::new(), BTreeMap::new());
     for (name, mut tenant) in section.rest() {
         match name.parse::<TenantName>() {
             Err(error) => problems.push(Problem::of(tenant.place().clone(), error.to_string())),
             Ok(name) => {
-                tenant.refuse(&["http", "config", "secrets"], NOT_YET);
+                let granted = TenantGrants::take(&mut tenant, |place| folders.of(place), problems);
                 let (layer, found) = Layer::read(tenant, Some(defaults));
                 problems.append(found);
-                tenants.insert(name, layer.settings());
+                tenants.insert(name.clone(), layer.settings());
+                grants.insert(name, granted);
             }
         }
     }
     problems.append(section.finish());
-    tenants
+    (tenants, grants)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod guests;
 mod health;
 mod logs;
 mod polls;
+mod storage;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,11 +23,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinError;
 
 use crate::clock::{self, Dice, StoreClock};
+use crate::config::Secrets;
 use crate::event::Events;
 use crate::heartbeat::Heart;
 use crate::places::Places;
 use crate::plugins::{Catalog, OfferedJob};
 use crate::running::Running;
+use crate::throttle::Throttles;
 
 use calls::Calls;
 pub(crate) use calls::News;
@@ -51,6 +54,8 @@ pub struct HostParts {
     pub concurrency: usize,
     /// How much of this host one tenant may take.
     pub tenant_quota: Box<dyn Fn(&TenantName) -> TenantQuota + Send + Sync>,
+    /// What jobs may send without seeing it.
+    pub secrets: Secrets,
 }
 
 /// How much of a host one tenant may take.
@@ -94,6 +99,7 @@ pub(crate) struct Driver {
     jobs: HashMap<JobKey, Entry>,
     timers: BTreeSet<(Mono, JobKey)>,
     places: Places,
+    throttles: Throttles,
     /// The signals of running guests, by token.
     guests: HashMap<[u8; 16], Signal>,
     /// Runs to ask the store about, in one call.
@@ -133,6 +139,7 @@ impl Driver {
             jobs: HashMap::new(),
             timers: BTreeSet::new(),
             places: Places::new(parts.concurrency, parts.sandbox.memory().clone()),
+            throttles: Throttles::default(),
             guests: HashMap::new(),
             checks: Vec::new(),
             next_poll: clock::mono(),

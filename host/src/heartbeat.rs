@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock::{self, StoreClock};
 use crate::driver::News;
+use crate::gate::GateKeeper;
 
 /// An attempt whose lease is to be kept.
 pub(crate) struct Hold {
@@ -43,6 +44,8 @@ pub(crate) struct Guest {
     pub(crate) signal: Signal,
     /// Its newest progress rides on the heartbeat.
     pub(crate) progress: watch::Receiver<Option<leasehold_sandbox::Progress>>,
+    /// Opens and closes the gate in front of its effects.
+    pub(crate) gate: GateKeeper,
 }
 
 enum Order {
@@ -179,11 +182,13 @@ impl Beating {
             cancelled: None,
         });
         held.guest = guest;
-        if !held.lease.holds()
-            && let Some(guest) = &held.guest
-        {
+        let Some(guest) = &held.guest else { return };
+        if held.lease.holds() {
+            guest.gate.lasts_until(held.lease.local_lease_end());
+        } else {
             // Lost between the first acknowledged heartbeat and the start.
             guest.signal.stop(StopReason::Lost);
+            guest.gate.lose();
             guest.signal.force();
         }
     }
@@ -278,6 +283,9 @@ impl Beating {
             for act in held.lease.handle(now, sign) {
                 act_on(held, token, act, &self.news);
             }
+            if let (Sign::Acknowledged(_), true, Some(guest)) = (sign, held.lease.holds(), &held.guest) {
+                guest.gate.lasts_until(held.lease.local_lease_end());
+            }
         }
     }
 }
@@ -306,12 +314,14 @@ fn sound(each: Each<HeartbeatAnswer>) -> Option<HeartbeatAnswer> {
 fn act_on(held: &mut Held, token: Token, act: Act, news: &mpsc::UnboundedSender<News>) {
     match act {
         Act::Beat => unreachable!("a heartbeat is due by time alone"),
+        // The gate knows by itself when the lease ends, and opens with its new end.
         Act::Hold => tell(news, held, Input::Uncertain(held.run.clone(), token)),
         Act::Resume => tracing::info!(job = %held.job, run = %held.run, "the lease is certain again"),
         Act::Lose => {
             // H2: first the signal, then the word about it.
             if let Some(guest) = &held.guest {
                 guest.signal.stop(StopReason::Lost);
+                guest.gate.lose();
             }
             tell(news, held, Input::Lost(held.run.clone(), token));
         }

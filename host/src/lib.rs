@@ -9,6 +9,7 @@ pub mod clock;
 pub mod config;
 mod driver;
 pub mod event;
+mod gate;
 mod heartbeat;
 mod host;
 pub mod manifest;
@@ -19,6 +20,7 @@ pub mod plugins;
 pub mod regular_file;
 pub mod running;
 pub mod status;
+mod throttle;
 pub mod zones;
 
 pub use driver::guest_limits;

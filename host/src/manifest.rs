@@ -10,9 +10,12 @@ use leasehold_lease::schedule::{Schedule, Zone, Zones};
 
 use crate::config::reader::{self, Section, Wrong, shown_size};
 use crate::config::tree::{self, Node, Value};
-use crate::config::{JobLimits, NOT_YET, Place, Problem, Problems, TenantSettings, read_job};
+use crate::config::{JobLimits, Place, Problem, Problems, TenantSettings, read_job};
 
 mod json;
+mod wishes;
+
+pub use wishes::{Wish, Wishes};
 
 /// No manifest is longer than this, in bytes.
 pub const FILE_MAX: u64 = 1 << 20;
@@ -32,6 +35,8 @@ pub struct JobDraft {
     pub limits: JobLimits,
     /// What its handler is given.
     pub payload: Payload,
+    /// What else it asks for.
+    pub wishes: Wishes,
 }
 
 /// What a scheduled run's handler is given.
@@ -68,7 +73,6 @@ pub fn read(
     zones: &Zones,
 ) -> Result<Vec<Result<JobDraft, RefusedJob>>, Problems> {
     let mut root = Section::new("", Place::file(file), tree::parse(file, text)?);
-    root.refuse(&["http", "config"], NOT_YET);
     let jobs = root.take_node("jobs");
     let mut problems = root.finish();
     let jobs = match jobs {
@@ -129,8 +133,8 @@ fn read_one(
         }
     }
     match (draft, called) {
-        (Some((schedule, policy, limits, payload)), Some(name)) if problems.is_empty() => {
-            Ok(JobDraft { name, place, schedule, policy, limits, payload })
+        (Some((schedule, policy, limits, payload, wishes)), Some(name)) if problems.is_empty() => {
+            Ok(JobDraft { name, place, schedule, policy, limits, payload, wishes })
         }
         (_, name) => Err(RefusedJob { name, problems }),
     }
@@ -151,13 +155,13 @@ fn read_name(n: usize, job: &Place, node: Option<Node>) -> (Result<JobName, Prob
     }
 }
 
-type Body = (Option<Schedule>, Policy, JobLimits, Payload);
+type Body = (Option<Schedule>, Policy, JobLimits, Payload, Wishes);
 
 fn read_body(mut job: Section, tenant: &TenantSettings, zones: &Zones, problems: &mut Problems) -> Option<Body> {
-    job.refuse(&["http", "config"], NOT_YET);
     let (policy, limits) = read_job(&mut job, tenant);
     let schedule = read_schedule(&mut job, zones);
     let payload = read_payload(&mut job, &limits);
+    let wishes = wishes::read(&mut job);
     if let Some(schedule) = &schedule {
         check_gap(&mut job, schedule, tenant);
     }
@@ -172,7 +176,7 @@ fn read_body(mut job: Section, tenant: &TenantSettings, zones: &Zones, problems:
         job.problem(own.unwrap_or(key), Wrong::new(format!("the policy cannot be kept: {key}: {reason}")));
     }
     problems.append(job.finish());
-    Some((schedule, policy, limits, payload?))
+    Some((schedule, policy, limits, payload?, wishes))
 }
 
 fn read_schedule(job: &mut Section, zones: &Zones) -> Option<Schedule> {

@@ -21,6 +21,7 @@ use crate::config::{Config, Problems, Sources};
 mod beneath;
 mod catalog;
 mod follow;
+mod grants;
 mod load;
 mod look;
 mod payloads;
@@ -28,6 +29,7 @@ mod standing;
 mod state;
 
 pub use catalog::{Catalog, IdleJob, JobSpec, LoadedPlugin, OfferedJob, Refused};
+pub use grants::{JobGrants, PluginGrants, grants_of};
 pub use look::{DEFAULT_TENANT, PluginId};
 pub use standing::{JobStanding, Odd, PluginState, Standing, Survey, Version};
 
@@ -149,6 +151,9 @@ pub async fn scan_and_survey<L: PluginLoader>(
 pub async fn check<L: PluginLoader>(sources: &Sources, zones: Zones, loader: L, now: Millis) -> Problems {
     let (config, mut problems) = Config::read(sources);
     if !config.unread {
+        if let Err(missing) = config.secrets(&sources.env) {
+            problems.append(missing);
+        }
         problems.append(scan(Arc::new(config), zones, loader, now).await.problems());
     }
     problems

@@ -283,7 +283,7 @@ fn what_was_served_with_flags_can_be_looked_at_with_the_same_flags() {
 #[test]
 fn a_command_without_a_configuration_refuses_its_flags() {
     let folder = bad_things();
-    for (command, flag) in [("exec", "--config"), ("exec", "--store"), ("exec", "--plugins"), ("inspect", "--config")] {
+    for (command, flag) in [("exec", "--config"), ("exec", "--store"), ("exec", "--plugins")] {
         let output = run(folder.path(), &[command, "plugins/module.wasm", flag, "x"]);
         assert_eq!(output.status.code(), Some(2));
         let told = text(&output.stderr);

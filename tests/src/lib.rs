@@ -10,7 +10,7 @@ mod workplace;
 
 pub use host::HostProcess;
 pub use watchdog::{IN_TIME, Watchdog};
-pub use workplace::{Answer, Workplace};
+pub use workplace::{Answer, Workplace, soon_then_rarely};
 
 /// An instant of RFC 3339 in ms since the Unix epoch.
 pub fn millis(instant: &str) -> i64 {

@@ -136,6 +136,15 @@ impl Workplace {
     }
 }
 
+/// A manifest's job whose first slot is some seconds ahead and whose next ones are more than half a minute apart: the
+/// interval is chosen for that.
+pub fn soon_then_rarely(name: &str, rest: &str) -> String {
+    let now = leasehold::clock::wall().0 / 1_000;
+    let wait = |period: &i64| period - now % period;
+    let period = (36..=120).filter(|period| wait(period) >= 6).min_by_key(wait).expect("some period fits");
+    format!("[[jobs]]\nname = \"{name}\"\nevery = \"{period}s\"\n{rest}\n")
+}
+
 /// The binary beside this test's own.
 fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a file");

@@ -1,6 +1,6 @@
 //! A real plugin runs on schedule, from its files to a recorded success, and what happens when the host dies or stops.
 
-use leasehold_tests::Workplace;
+use leasehold_tests::{Workplace, soon_then_rarely};
 
 /// A lease that a test can wait for.
 const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
@@ -41,7 +41,7 @@ fn a_killed_hosts_run_is_taken_over_as_attempt_2_after_the_lease() {
     // The run takes a second or more; its next slot lies far ahead.
     let request = serde_json::json!({ "log": include_str!("../../examples/report/access.log"), "pace_ms": 100 });
     w.write("plugins/payload.json", request.to_string());
-    w.write("plugins/report.toml", soon_then_rarely("payload_file = \"payload.json\""));
+    w.write("plugins/report.toml", soon_then_rarely("job", "payload_file = \"payload.json\""));
     let mut host = w.serve();
     let claimed = host.wait_for("claimed", "default/job");
     host.kill();
@@ -61,7 +61,7 @@ fn a_killed_hosts_run_is_taken_over_as_attempt_2_after_the_lease() {
 fn a_stopped_host_hands_its_run_over_to_another() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("unruly", "job.wasm");
-    w.write("plugins/job.toml", soon_then_rarely("payload = { do = \"wait\", ms = 4000 }"));
+    w.write("plugins/job.toml", soon_then_rarely("job", "payload = { do = \"wait\", ms = 4000 }"));
     let mut first = w.serve();
     let claimed = first.wait_for("claimed", "default/job");
     let mut second = w.serve();
@@ -83,7 +83,7 @@ fn a_stopped_host_hands_its_run_over_to_another() {
 fn a_handler_that_ends_well_after_the_signal_is_a_success() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("unruly", "job.wasm");
-    w.write("plugins/job.toml", soon_then_rarely("payload = { do = \"ignore\", ms = 4000 }"));
+    w.write("plugins/job.toml", soon_then_rarely("job", "payload = { do = \"ignore\", ms = 4000 }"));
     let mut host = w.serve();
     host.wait_for("claimed", "default/job");
     host.terminate();
@@ -158,13 +158,4 @@ fn a_job_that_goes_while_it_runs_and_comes_back_is_scheduled_again() {
     host.wait_until("end of the run", |event| event["event"] == "success" && event["run"] == first["run"]);
     w.install("unruly", "job.wasm");
     host.wait_until("another run", |event| event["event"] == "claimed" && event["run"] != first["run"]);
-}
-
-/// A job whose first slot is some seconds ahead and whose next ones are more than half a minute apart: the interval is
-/// chosen for that.
-fn soon_then_rarely(rest: &str) -> String {
-    let now = leasehold::clock::wall().0 / 1_000;
-    let wait = |period: &i64| period - now % period;
-    let period = (36..=120).filter(|period| wait(period) >= 6).min_by_key(wait).expect("some period fits");
-    slots_every(u32::try_from(period).expect("a small number"), rest)
 }

@@ -43,6 +43,12 @@
 //! each side effect and in every long loop, and wait with [`Run::sleep`], which ends early. Both return an error that
 //! `?` passes on; the host then hands the run over or ends it, whichever the reason asks for.
 //!
+//! # Effects
+//!
+//! [`Run::save_state`] keeps a checkpoint that the next attempt finds with [`Run::load_state`]; [`Run::kv`] is the tenant's
+//! key-value space; [`Run::config`] reads settings; [`http::Request`] goes to origins that the operator and the job's
+//! manifest both allow. The host holds them back while the lease is in doubt and refuses them once it is lost.
+//!
 //! # Logs
 //!
 //! The default feature `log` sends what is said through the `log` facade, key-values included, to the run's log; the
@@ -51,16 +57,19 @@
 
 mod error;
 mod host;
+pub mod http;
 #[cfg(target_family = "wasm")]
 mod logging;
 mod payload;
 mod run;
+mod storage;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 
 pub use error::{Error, ErrorKind, Result};
 pub use payload::{Bytes, Input, Output};
 pub use run::{Run, StopReason};
+pub use storage::{Kv, StorageError};
 
 /// Makes a function the handler that this plugin exports.
 ///

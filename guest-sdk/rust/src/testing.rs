@@ -1,10 +1,11 @@
 //! For the unit tests of a handler, on the native target: a run to hand it and a host that does as it is told.
 //!
 //! The host here is a double that belongs to the calling thread. It goes on until [`stop`] or [`stop_after`] says
-//! otherwise, does not really wait in [`Run::sleep`], and remembers the latest progress. What is said through `log` or
+//! otherwise, does not really wait in [`Run::sleep`], keeps state and key-values in memory, and remembers the latest progress. What is said through `log` or
 //! `tracing` goes wherever the test has sent it.
 
 use crate::host::DOUBLE;
+use crate::http::{HttpError, Request, Response};
 use crate::{Error, Input, Output, Result, Run, StopReason, payload};
 
 /// The latest report of a handler under test.
@@ -59,6 +60,16 @@ pub fn stop(reason: StopReason) {
 /// The handler must stop once it has asked, or waited, `checks` more times.
 pub fn stop_after(checks: u32, reason: StopReason) {
     DOUBLE.with_borrow_mut(|double| double.stop = Some((checks, reason)));
+}
+
+/// What [`Run::config`] answers for this key from now on.
+pub fn set_config(key: &str, value: &str) {
+    DOUBLE.with_borrow_mut(|double| double.config.insert(key.to_owned(), value.to_owned()));
+}
+
+/// What requests are answered from now on. Without this, every origin is denied.
+pub fn answer_requests(answer: impl FnMut(&Request) -> Result<Response, HttpError> + 'static) {
+    DOUBLE.with_borrow_mut(|double| double.http = Some(Box::new(answer)));
 }
 
 /// What the handler last reported.

@@ -29,6 +29,8 @@ pub(crate) struct Attempt {
     ran: AtomicBool,
     host_calls: AtomicU64,
     fuel: OnceLock<AtomicU64>,
+    http_sent: AtomicU64,
+    http_received: AtomicU64,
 }
 
 impl Attempt {
@@ -51,12 +53,19 @@ impl Attempt {
             ran: AtomicBool::new(false),
             host_calls: AtomicU64::new(0),
             fuel: OnceLock::new(),
+            http_sent: AtomicU64::new(0),
+            http_received: AtomicU64::new(0),
         }
     }
 
     /// Time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         (self.clock)().saturating_sub(self.started)
+    }
+
+    /// Time until the guest is interrupted by force.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.limits.timeout.saturating_sub(self.elapsed())
     }
 
     /// Memory only grows while a guest lives, so what is used now is also the peak.
@@ -107,6 +116,14 @@ impl Attempt {
         self.fuel.get_or_init(AtomicU64::default).store(fuel, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_sent(&self, bytes: u64) {
+        self.http_sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_received(&self, bytes: u64) {
+        self.http_received.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             wall: self.elapsed(),
@@ -115,6 +132,8 @@ impl Attempt {
             log_bytes: self.log.used(),
             host_calls: self.host_calls.load(Ordering::Relaxed),
             fuel: self.fuel.get().map(|fuel| fuel.load(Ordering::Relaxed)),
+            http_sent: self.http_sent.load(Ordering::Relaxed),
+            http_received: self.http_received.load(Ordering::Relaxed),
         }
     }
 }

@@ -14,6 +14,7 @@ use wasmtime::Store;
 use wasmtime::component::{InstancePre, Linker};
 
 use crate::capture::Capture;
+use crate::effects::Effects;
 use crate::execution::Execution;
 use crate::guest::{self, Call};
 use crate::imports::bindings::leasehold::job::types;
@@ -233,12 +234,14 @@ impl Bench {
     }
 
     async fn our_instantiation(&self) -> Result<Duration, BenchError> {
-        let Invocation { run, input, limits, logs, log_level, idempotency_secret, .. } = invocation(Limits::default());
+        let Invocation { run, input, limits, logs, log_level, idempotency_secret, effects, .. } =
+            invocation(Limits::default());
         let log = Capture::new(logs, log_level, &limits);
         let (progress, _) = tokio::sync::watch::channel(None);
         let attempt = Arc::new(crate::attempt::Attempt::new(limits, log, progress, self.clock.clone()));
         let share = MemoryShare::new(self.sandbox.memory().clone(), run.tenant.clone(), None);
-        let call = Call { plugin: self.echo.clone(), run, input, idempotency_secret, share, metered: false };
+        let outward = self.sandbox.outward(&run, effects);
+        let call = Call { plugin: self.echo.clone(), run, input, idempotency_secret, share, metered: false, outward };
         let mut store = guest::store(attempt, call).0;
         let began = (self.clock)();
         let made = self.echo.pre.instantiate_async(&mut store).await;
@@ -305,5 +308,6 @@ fn invocation(limits: Limits) -> Invocation {
         logs: Arc::new(Nobody),
         log_level: LogLevel::Info,
         idempotency_secret: [0; 32],
+        effects: Effects::default(),
     }
 }

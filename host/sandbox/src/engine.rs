@@ -137,6 +137,17 @@ pub(crate) fn supervising_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(1).thread_name("guest-watch").enable_time().build()
 }
 
+/// The threads that speak with servers for guests. Lookups of names that hang take a bounded number of threads more.
+pub(crate) fn network_runtime() -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(16)
+        .thread_name("guest-net")
+        .on_thread_start(lower_priority)
+        .enable_all()
+        .build()
+}
+
 /// How much nicer than the host's other threads.
 const NICER: i32 = 10;
 const NICEST: i32 = 19;

@@ -10,12 +10,14 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::attempt::Attempt;
 use crate::cpu::Metered;
+use crate::effects::Effects;
 use crate::imports::bindings::leasehold::job::types;
 use crate::imports::wasi;
 use crate::inspect::HANDLER_INTERFACE;
 use crate::invocation::RunFacts;
 use crate::limits::Breach;
 use crate::memory::{MemoryMeter, MemoryShare};
+use crate::outbound::{HttpClient, Sender};
 use crate::plugin::Plugin;
 use crate::signal::StopReason;
 
@@ -24,6 +26,7 @@ pub(crate) struct Guest {
     pub(crate) attempt: Arc<Attempt>,
     pub(crate) run_id: String,
     pub(crate) idempotency_secret: [u8; 32],
+    pub(crate) outward: Outward,
     wasi: WasiCtx,
     table: ResourceTable,
     meter: MemoryMeter,
@@ -63,6 +66,13 @@ impl WasiView for Guest {
     }
 }
 
+/// What a guest can do to the world outside.
+pub(crate) struct Outward {
+    pub(crate) effects: Effects,
+    pub(crate) http: Arc<HttpClient>,
+    pub(crate) sender: Sender,
+}
+
 /// What a guest is started with.
 pub(crate) struct Call {
     pub(crate) plugin: Arc<Plugin>,
@@ -72,6 +82,7 @@ pub(crate) struct Call {
     pub(crate) share: MemoryShare,
     /// The plugin's code counts fuel.
     pub(crate) metered: bool,
+    pub(crate) outward: Outward,
 }
 
 /// How far a guest came.
@@ -171,7 +182,7 @@ pub(crate) fn is_want_of_room(error: &wasmtime::Error) -> bool {
 
 /// What the guest lives in, and what it is to be given.
 pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>) {
-    let Call { plugin, run, input, idempotency_secret, share, metered } = call;
+    let Call { plugin, run, input, idempotency_secret, share, metered, outward } = call;
     let limits = attempt.limits;
     let mut table = ResourceTable::new();
     table.set_max_capacity(limits.handles);
@@ -181,6 +192,7 @@ pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>
         meter: MemoryMeter::new(attempt.clone(), share),
         run_id: run.run_id,
         idempotency_secret,
+        outward,
         entered_lost: false,
         calls_allowed: limits.host_calls_within(Duration::ZERO),
         over_budget: false,

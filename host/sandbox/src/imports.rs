@@ -1,9 +1,14 @@
 //! What a guest can call: the contract's interfaces, and WASI 0.2 with nothing behind it.
 
 pub(crate) mod bindings;
+mod config;
 mod control;
+mod http;
+mod kv;
 mod log;
 mod progress;
+mod state;
+mod stored;
 pub(crate) mod wasi;
 
 use wasmtime::component::{HasSelf, Linker};

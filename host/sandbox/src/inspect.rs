@@ -170,8 +170,16 @@ fn fits_the_world(structure: &Structure) -> Result<(), Refusal> {
     }
 }
 
-const OFFERED: [&str; 4] =
-    ["leasehold:job/types", "leasehold:job/control", "leasehold:job/log", "leasehold:job/progress"];
+const OFFERED: [&str; 8] = [
+    "leasehold:job/types",
+    "leasehold:job/control",
+    "leasehold:job/log",
+    "leasehold:job/progress",
+    "leasehold:job/state",
+    "leasehold:job/kv",
+    "leasehold:job/config",
+    "leasehold:job/http",
+];
 const WASI_PACKAGES: [&str; 6] =
     ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::effects::Effects;
 use crate::limits::Limits;
 use crate::log::{LogLevel, LogSink};
 
@@ -48,6 +49,8 @@ pub struct Invocation {
     /// The key under which idempotency keys are made from the run's id and the operation's name. The same for all hosts that
     /// may execute attempts of the run, and secret, so that one tenant cannot compute another's keys.
     pub idempotency_secret: [u8; 32],
+    /// What the attempt may do to the world outside.
+    pub effects: Effects,
 }
 
 impl fmt::Debug for Invocation {
@@ -58,6 +61,7 @@ impl fmt::Debug for Invocation {
             .field("input_bytes", &self.input.len())
             .field("limits", &self.limits)
             .field("log_level", &self.log_level)
+            .field("effects", &self.effects)
             .finish_non_exhaustive()
     }
 }

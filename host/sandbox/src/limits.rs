@@ -84,9 +84,9 @@ impl Limits {
         (rate * CALLS_AT_ONCE).saturating_add(u64::try_from(accrued).unwrap_or(u64::MAX))
     }
 
-    /// Bytes a guest may hand to the host in one call, its payload's size and a margin.
+    /// Bytes a guest may hand to the host in one call, its payload's size and a margin; a compare-and-set carries two values.
     pub(crate) fn hostcall_fuel(&self) -> usize {
-        self.payload.saturating_add(MIB)
+        self.payload.max(2 * MIB).saturating_add(MIB)
     }
 
     /// Bytes a handler's result may have before it is not even copied out of the guest.

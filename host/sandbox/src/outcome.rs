@@ -169,4 +169,8 @@ pub struct Usage {
     /// Fuel burnt, where the plugin is metered. Of a guest that was interrupted it is the least: code counts what it burns
     /// when it calls something or its fuel runs out.
     pub fuel: Option<u64>,
+    /// Bytes of its HTTP requests, heads included, as they were before encryption.
+    pub http_sent: u64,
+    /// Bytes of the responses, likewise.
+    pub http_received: u64,
 }

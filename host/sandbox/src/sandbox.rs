@@ -15,14 +15,16 @@ use crate::attempt::Attempt;
 use crate::cache::{CacheError, CodeCache};
 use crate::capture::Capture;
 use crate::compile::{CompileLimits, Compiler, CompilerCommand};
+use crate::effects::Effects;
 use crate::engine::{self, Allocation};
 use crate::execution::{self, Execution};
-use crate::guest::{self, Call};
+use crate::guest::{self, Call, Outward};
 use crate::imports;
-use crate::invocation::{Invocation, MonotonicClock};
+use crate::invocation::{Invocation, MonotonicClock, RunFacts};
 use crate::limits::Limits;
 use crate::load::{Known, Loader};
 use crate::memory::{MemoryLedger, MemoryShare};
+use crate::outbound::{HttpClient, Resolve, Sender, SystemResolver};
 use crate::outcome::FailureKind;
 use crate::plugin::{Plugin, read_plugin_file};
 use crate::refusal::PluginError;
@@ -51,6 +53,10 @@ pub struct SandboxSettings {
     pub memory: usize,
     /// Measures how long attempts take.
     pub clock: MonotonicClock,
+    /// Looks up the names that guests send requests to.
+    pub resolver: Arc<dyn Resolve>,
+    /// Certificate authorities (DER) that requests of guests trust beside the system's.
+    pub more_roots: Vec<Vec<u8>>,
 }
 
 impl SandboxSettings {
@@ -66,6 +72,8 @@ impl SandboxSettings {
             max_guests: 256,
             memory: usize::MAX,
             clock,
+            resolver: Arc::new(SystemResolver),
+            more_roots: Vec::new(),
         }
     }
 }
@@ -118,6 +126,8 @@ pub struct Sandbox {
     places: Arc<Semaphore>,
     guests: Option<Runtime>,
     watch: Option<Runtime>,
+    network: Option<Runtime>,
+    http: Arc<HttpClient>,
 }
 
 /// An engine with what belongs to it.
@@ -153,6 +163,9 @@ impl Sandbox {
     /// When the engine, a thread or the cache directory cannot be had; an unsafe cache directory counts as such.
     pub fn new(settings: SandboxSettings) -> Result<Sandbox, SandboxError> {
         let (engine, allocation) = engine::engine(settings.max_guests).map_err(SandboxError::engine)?;
+        let network = engine::network_runtime().map_err(SandboxError::Threads)?;
+        let (resolver, roots) = (settings.resolver.clone(), settings.more_roots.clone());
+        let http = HttpClient::new(network.handle().clone(), resolver, roots);
         Ok(Sandbox {
             plain: Lane::new(engine, &settings, false)?,
             allocation,
@@ -162,6 +175,8 @@ impl Sandbox {
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Some(engine::guest_runtime(settings.guest_threads.max(1)).map_err(SandboxError::Threads)?),
             watch: Some(engine::supervising_runtime().map_err(SandboxError::Threads)?),
+            network: Some(network),
+            http: Arc::new(http),
             settings,
         })
     }
@@ -210,7 +225,7 @@ impl Sandbox {
 
     /// Starts one attempt: a fresh instance on the guests' threads. Returns at once.
     pub fn start(&self, plugin: &Arc<Plugin>, invocation: Invocation) -> Execution {
-        let Invocation { run, input, limits, tenant_memory, logs, log_level, idempotency_secret } = invocation;
+        let Invocation { run, input, limits, tenant_memory, logs, log_level, idempotency_secret, effects } = invocation;
         let (progress, progress_seen) = watch::channel(None);
         let (end, ended) = oneshot::channel();
         let log = Capture::new(logs, log_level, &limits);
@@ -229,7 +244,8 @@ impl Sandbox {
             unreachable!("the runtimes are taken only when the sandbox is dropped");
         };
         let share = MemoryShare::new(self.memory.clone(), run.tenant.clone(), tenant_memory);
-        let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, share, metered };
+        let outward = self.outward(&run, effects);
+        let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, share, metered, outward };
         let (ticking, ours) = (self.ticking(metered), attempt.clone());
         let guest = guests.spawn(async move {
             // Both end with the instance, before the end is told.
@@ -251,6 +267,13 @@ impl Sandbox {
     /// How instances get their memory on this machine.
     pub fn allocation(&self) -> Allocation {
         self.allocation
+    }
+
+    /// What an attempt of this run does outside.
+    pub(crate) fn outward(&self, run: &RunFacts, effects: Effects) -> Outward {
+        let (run_id, tenant) = (run.run_id.clone(), run.tenant.clone());
+        let sender = Sender { run_id, tenant, attempt: run.attempt, fence: run.fence };
+        Outward { effects, http: self.http.clone(), sender }
     }
 
     async fn read(&self, path: &Path) -> Result<Vec<u8>, PluginError> {
@@ -339,7 +362,7 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         // In the background, because this may be dropped by a task, which must not wait for threads.
-        for runtime in [self.guests.take(), self.watch.take()].into_iter().flatten() {
+        for runtime in [self.guests.take(), self.watch.take(), self.network.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }

@@ -131,6 +131,11 @@ impl Signal {
         self.wait_until(|| self.reason().is_some()).await;
     }
 
+    /// Returns once the lease is lost. Safe to drop.
+    pub(crate) async fn lost(&self) {
+        self.wait_until(|| self.is_lost()).await;
+    }
+
     /// Returns once the guest is to be interrupted. Safe to drop.
     pub(crate) async fn forced(&self) {
         self.wait_until(|| self.is_forced()).await;

@@ -143,11 +143,11 @@ async fn a_part_of_the_contract_that_does_not_work_yet_is_refused_with_a_hint() 
     resolve
         .push_str(
             "more.wit",
-            "package test:more; world more { include test:guests/guest; import leasehold:job/config@0.1.0; }",
+            "package test:more; world more { include test:guests/guest; import leasehold:job/control-poll@0.1.0; }",
         )
         .expect("it parses");
-    let get = r#"(import "leasehold:job/config@0.1.0" "get" (func $get (param i32 i32 i32)))"#;
-    let plugin = component(&core_module(get, MEMORY, ""), &resolve, "more");
+    let subscribe = r#"(import "leasehold:job/control-poll@0.1.0" "subscribe-stop" (func $subscribe (result i32)))"#;
+    let plugin = component(&core_module(subscribe, MEMORY, ""), &resolve, "more");
     let refused = refusal(&plugin).await;
     assert!(matches!(&refused, Refusal::UnknownImport { hint: Some(_), .. }), "{refused}");
 }

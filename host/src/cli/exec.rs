@@ -13,7 +13,7 @@ use leasehold::{clock, guest_limits, regular_file};
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_sandbox::{
-    Ended, Execution, GuestEnd, Invocation, LogLevel, LogLine, RunFacts, Sandbox, StopReason, escape,
+    Effects, Ended, Execution, GuestEnd, Invocation, LogLevel, LogLine, RunFacts, Sandbox, StopReason, escape,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -103,6 +103,7 @@ impl Exec {
             logs: Arc::new(Sink(sink)),
             log_level: self.log_level,
             idempotency_secret: random()?,
+            effects: Effects::default(),
         };
         let execution = sandbox.start(&plugin, invocation);
         let (ended, said) = follow(execution, signals, lines, out.is_json()).await;

@@ -1,9 +1,12 @@
-//! `leasehold inspect`: what a file is, and whether it can be a plugin.
+//! `leasehold inspect`: what a file is, whether it can be a plugin, and what its jobs would be granted.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use leasehold::plugins::DEFAULT_TENANT;
+use leasehold::config::Config;
+use leasehold::plugins::{self, DEFAULT_TENANT, JobGrants, PluginGrants};
+use leasehold::zones;
+use leasehold_lease::id::JobName;
 use leasehold_sandbox::{HANDLER_INTERFACE, Inspection, Sandbox, inspect, read_plugin_file};
 use serde::Serialize;
 
@@ -26,7 +29,8 @@ impl Inspect {
     /// # Errors
     /// The file cannot be read, or the sandbox cannot start.
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
-        global.refuse_configuration("inspect")?;
+        // What is wrong with the configuration stands at its default, and is told.
+        let (config, mut wrong) = Config::read(&global.sources()?);
         let failed = |source| CliError::Plugin { file: self.file.clone(), source };
         let content = read_plugin_file(&self.file).map_err(failed)?;
         let found = inspect(&content);
@@ -38,11 +42,15 @@ impl Inspect {
                 sandbox.load_bytes(DEFAULT_TENANT, content).await.err().map(|error| loader::reason(&error))
             }
         };
+        let grants = plugins::grants_of(&config, &zones::load(), &self.file);
+        wrong.append(grants.problems.clone());
+        wrong.iter().for_each(|problem| tracing::warn!("{problem}"));
         let exit = if problem.is_none() { Exit::Success } else { Exit::Failed };
         if out.is_json() {
-            out.object(&Record::new(&self.file.display().to_string(), &found, problem))?;
+            out.object(&Record::new(&self.file.display().to_string(), &found, problem, &grants))?;
         } else {
             out.text(&page(&self.file.display().to_string(), &found, problem.as_deref(), out.paint()))?;
+            out.text(&granted(&grants))?;
         }
         Ok(exit)
     }
@@ -59,10 +67,34 @@ struct Record<'a> {
     imports: &'a [String],
     exports: &'a [String],
     problem: Option<String>,
+    tenant: &'a str,
+    jobs: Vec<JobRecord<'a>>,
+}
+
+/// What a job of the manifest beside it would be granted.
+#[derive(Debug, Serialize)]
+struct JobRecord<'a> {
+    job: &'a str,
+    http: Vec<String>,
+    config: Vec<&'a str>,
+    secrets: Vec<&'a str>,
+    not_granted: Vec<String>,
+}
+
+impl JobRecord<'_> {
+    fn new((name, grants): &(JobName, JobGrants)) -> JobRecord<'_> {
+        JobRecord {
+            job: name.as_str(),
+            http: grants.http.origins().map(ToString::to_string).collect(),
+            config: grants.config.keys().map(String::as_str).collect(),
+            secrets: grants.secrets.iter().map(String::as_str).collect(),
+            not_granted: grants.missing.iter().map(ToString::to_string).collect(),
+        }
+    }
 }
 
 impl Record<'_> {
-    fn new<'a>(file: &'a str, found: &'a Inspection, problem: Option<String>) -> Record<'a> {
+    fn new<'a>(file: &'a str, found: &'a Inspection, problem: Option<String>, grants: &'a PluginGrants) -> Record<'a> {
         Record {
             file,
             kind: found.kind.as_str(),
@@ -72,6 +104,8 @@ impl Record<'_> {
             imports: &found.imports,
             exports: &found.exports,
             problem,
+            tenant: grants.tenant.as_str(),
+            jobs: grants.jobs.iter().map(JobRecord::new).collect(),
         }
     }
 }
@@ -105,15 +139,33 @@ fn page(file: &str, found: &Inspection, problem: Option<&str>, paint: Paint) -> 
     page
 }
 
+/// A line a grant, and a line for what is asked for in vain.
+fn granted(grants: &PluginGrants) -> String {
+    let mut lines = format!("{:<9}{}\n", "tenant", plain(grants.tenant.as_str()));
+    for record in grants.jobs.iter().map(JobRecord::new) {
+        let JobRecord { job, http, config, secrets, not_granted } = record;
+        lines.push_str(&format!("{:<9}{}\n", "job", plain(job)));
+        let granted =
+            [("requests", http.iter().map(String::as_str).collect()), ("setting", config), ("secret", secrets)];
+        for (what, names) in granted {
+            names.iter().for_each(|name| lines.push_str(&format!("{:<9}granted: {what} {}\n", "", plain(name))));
+        }
+        not_granted.iter().for_each(|why| lines.push_str(&format!("{:<9}not granted: {}\n", "", plain(why))));
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold::config::Problems;
 
     fn shown(content: &[u8]) -> (String, serde_json::Value) {
         let found = inspect(content);
         let problem = found.verdict.as_ref().err().map(ToString::to_string);
+        let grants = PluginGrants { tenant: "acme".parse().unwrap(), jobs: vec![], problems: Problems::default() };
         let page = page("x\n.wasm", &found, problem.as_deref(), Paint(false));
-        (page, serde_json::to_value(Record::new("x", &found, problem)).unwrap())
+        (page, serde_json::to_value(Record::new("x", &found, problem, &grants)).unwrap())
     }
 
     #[test]

@@ -327,6 +327,8 @@ mod tests {
             policy: Default::default(),
             limits: Default::default(),
             payload: Arc::from([]),
+            grants: Default::default(),
+            stored_max: 0,
         };
         let idle = vec![IdleJob { spec: Arc::new(spec), reason: "the file is text".to_owned() }];
         let catalog = Catalog { idle, ..Catalog::default() };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::Args;
-use leasehold::config::{Config, StoreUrl};
+use leasehold::config::{Config, Secrets, StoreUrl};
 use leasehold::event::Printer;
 use leasehold::plugins::{Catalog, JobSpec, Plugins};
 use leasehold::running::Running;
@@ -37,12 +37,14 @@ impl Serve {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, CliError> {
         // Before anything is started, so that no signal finds the process half made.
         let mut signals = EndSignals::listen()?;
-        let config = Arc::new(global.load()?);
+        let sources = global.sources()?;
+        let config = Arc::new(Config::load(&sources).map_err(CliError::Config)?);
+        let secrets = config.secrets(&sources.env).map_err(CliError::Config)?;
         if !config.host.plugins.is_dir() {
             return Err(CliError::NoPlugins { path: config.host.plugins.clone() });
         }
         let started = tokio::select! {
-            started = Serving::start(&config, global.json) => started?,
+            started = Serving::start(&config, secrets, global.json) => started?,
             signal = signals.next() => {
                 tracing::info!("{signal}: ended before anything was started");
                 return Ok(Exit::Success);
@@ -61,7 +63,7 @@ struct Serving {
 }
 
 impl Serving {
-    async fn start(config: &Arc<Config>, json: bool) -> Result<Serving, CliError> {
+    async fn start(config: &Arc<Config>, secrets: Secrets, json: bool) -> Result<Serving, CliError> {
         let zones = zones::load();
         let name = match &config.host.name {
             Some(name) => name.clone(),
@@ -94,6 +96,7 @@ impl Serving {
                 let quota = &tenants.tenant(tenant).quota;
                 TenantQuota { concurrency: quota.concurrency as usize, memory: quota.memory.map(bytes) }
             }),
+            secrets,
         };
         Ok(Serving { host: Host::start(parts).await?, plugins, tellers })
     }
@@ -222,6 +225,9 @@ fn tell_changes(told: &Told, catalog: &Catalog<Plugin>) -> Told {
 
 fn tell_job(spec: &JobSpec, now: Millis) {
     let key = &spec.key;
+    for problem in spec.grants.missing.iter() {
+        tracing::warn!("job {key} runs without something it asks for: {problem}");
+    }
     let Some(schedule) = &spec.schedule else {
         tracing::warn!("job {key} never runs: it has no schedule, and this version starts runs by schedule only");
         return;

@@ -80,6 +80,20 @@ impl Section {
         read(&node).map_err(|wrong| self.problem(key, wrong)).ok()
     }
 
+    /// The same for a value that no message may repeat.
+    pub(crate) fn take_hidden<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&Node) -> Result<T, Wrong>,
+    ) -> Option<T> {
+        let node = self.take_node(key)?;
+        let told = |Wrong { reason, hint }| {
+            let problem = Problem { place: node.place.clone(), key: self.full(key), value: None, reason, hint };
+            self.problems.push(problem);
+        };
+        read(&node).map_err(told).ok()
+    }
+
     /// The value of `key` as written.
     pub(crate) fn take_node(&mut self, key: &'static str) -> Option<Node> {
         let node = self.entries.remove(key);
@@ -108,6 +122,11 @@ impl Section {
             }
         }
         found
+    }
+
+    /// All that is left in this table, for tables whose keys are people's own.
+    pub(crate) fn take_all(&mut self) -> Table {
+        std::mem::take(&mut self.entries)
     }
 
     /// A duration such as "30s" within `range`, in whole milliseconds.
@@ -178,7 +197,8 @@ impl Section {
         self.problems
     }
 
-    fn full(&self, key: &str) -> String {
+    /// A key of this table with all names above it.
+    pub(crate) fn full(&self, key: &str) -> String {
         let key = plain(key);
         if self.name.is_empty() { key } else { format!("{}.{key}", self.name) }
     }

@@ -84,12 +84,14 @@ pub struct Quota {
     pub jobs_max: u32,
     /// Plugins of the tenant.
     pub plugins_max: u32,
+    /// Bytes it may keep in the store: keys, values, checkpoints, outputs and logs.
+    pub stored_max: u64,
 }
 
 impl Default for Quota {
     fn default() -> Quota {
         let min_interval = Duration::from_secs(10);
-        Quota { concurrency: 32, memory: None, min_interval, jobs_max: 100, plugins_max: 50 }
+        Quota { concurrency: 32, memory: None, min_interval, jobs_max: 100, plugins_max: 50, stored_max: 256 * MIB }
     }
 }
 
@@ -125,6 +127,7 @@ pub(super) struct Layer {
     min_interval: Option<Duration>,
     jobs_max: Option<u32>,
     plugins_max: Option<u32>,
+    stored_max: Option<u64>,
 }
 
 impl Layer {
@@ -161,6 +164,7 @@ impl Layer {
             min_interval: section.duration("min_interval", SECOND..=DAY),
             jobs_max: section.whole("jobs_max", 0..=100_000),
             plugins_max: section.whole("plugins_max", 0..=10_000),
+            stored_max: section.size("stored_max", 0..=1024 * GIB),
         };
         let none = Layer::default();
         let all = own.over(below.unwrap_or(&none));
@@ -205,6 +209,7 @@ impl Layer {
             min_interval: self.min_interval.or(below.min_interval),
             jobs_max: self.jobs_max.or(below.jobs_max),
             plugins_max: self.plugins_max.or(below.plugins_max),
+            stored_max: self.stored_max.or(below.stored_max),
         }
     }
 
@@ -252,13 +257,14 @@ impl Layer {
                 min_interval: self.min_interval.unwrap_or(quota.min_interval),
                 jobs_max: self.jobs_max.unwrap_or(quota.jobs_max),
                 plugins_max: self.plugins_max.unwrap_or(quota.plugins_max),
+                stored_max: self.stored_max.unwrap_or(quota.stored_max),
             },
         }
     }
 }
 
 /// Why a key that a later version has is refused by this one: accepting what does nothing would be a lie.
-pub(crate) const NOT_YET: &str = "it is not available in this version";
+pub(super) const NOT_YET: &str = "it is not available in this version";
 
 const OVERLAP: &[(&str, Overlap)] = &[("skip", Overlap::Skip), ("allow", Overlap::Allow)];
 const CATCH_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
@@ -294,6 +300,7 @@ const OPERATORS: &[&str] = &[
     "min_interval",
     "jobs_max",
     "plugins_max",
+    "stored_max",
 ];
 
 /// Reads what a manifest's job may set of policy and limits, each within the tenant's bounds.

@@ -119,7 +119,7 @@ fn everything_that_is_wrong_is_told_at_once_in_order() {
         "leasehold.toml:9: defaults.jitter = 5: the number has no unit; write \"5s\" or \"5ms\"",
         "leasehold.toml:10: defaults.overlap = \"maybe\": there is no such choice; write \"skip\" or \"allow\"",
         "leasehold.toml:11: tenant \"Acme\" is not a name: ",
-        "leasehold.toml:12: tenants.ok.secrets: it is not available in this version",
+        "leasehold.toml:13: tenants.ok.secrets.key: a secret is not written here; write { env = ",
         "leasehold.toml:14: surprise: there is no such key",
         "environment LEASEHOLD_DEFAULTS__MEMORY: defaults.memory = \"12\": the number has no unit",
         "environment LEASEHOLD___X: the variable names no key",

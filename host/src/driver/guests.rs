@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use leasehold_lease::agent::{Input, Start};
 use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
-use leasehold_sandbox::{Invocation, Limits, LogLevel, Plugin, RunFacts};
+use leasehold_lease::write::Quota;
+use leasehold_sandbox::{Effects, Invocation, Limits, LogLevel, Plugin, RunFacts};
 use leasehold_store::Identity;
 
 use super::calls::News;
-use super::{Driver, logs};
+use super::storage::Keep;
+use super::{Driver, logs, storage};
 use crate::config::JobLimits;
+use crate::gate;
 use crate::heartbeat::{Guest, Hold};
 use crate::outcome::{self, Judged};
 use crate::plugins::OfferedJob;
@@ -19,7 +22,24 @@ impl Driver {
     pub(super) fn start_guest(&mut self, offered: &OfferedJob<Plugin>, start: Start) {
         let spec = &offered.spec;
         let run = RunKey { job: spec.key.clone(), run: start.run.clone() };
-        let (sink, writer) = logs::channel(self.parts.store.clone(), run.clone(), start.token);
+        let (throttle, stored) = (self.throttles.of(&spec.key.tenant), spec.stored_max);
+        let (sink, writer) =
+            logs::channel(self.parts.store.clone(), run.clone(), start.token, stored, throttle.clone());
+        let (storage, keeper) = storage::channel(Keep {
+            store: self.parts.store.clone(),
+            run: run.clone(),
+            token: start.token,
+            quota: Quota { stored, ..Quota::default() },
+            throttle,
+            pause: spec.policy.store_deadline(),
+        });
+        let (gate_keeper, gate) = gate::gate(start.first_sent + spec.policy.lease);
+        let effects = Effects {
+            gate: Arc::new(gate),
+            storage: Arc::new(storage),
+            settings: spec.grants.settings(&self.parts.secrets.of(&spec.key.tenant), self.dice.bytes()),
+            http: spec.grants.http.clone(),
+        };
         let invocation = Invocation {
             run: facts(&self.identity, &run, &start, spec.policy.max_attempts),
             input: start.payload.clone().unwrap_or_else(|| spec.payload.to_vec()),
@@ -28,10 +48,11 @@ impl Driver {
             logs: Arc::new(sink),
             log_level: LogLevel::Info,
             idempotency_secret: self.identity.secret,
+            effects,
         };
         let in_use = self.parts.running.enter(&spec.plugin_file, &offered.plugin);
         let execution = self.parts.sandbox.start(&offered.plugin, invocation);
-        let guest = Guest { signal: execution.signal(), progress: execution.progress() };
+        let guest = Guest { signal: execution.signal(), progress: execution.progress(), gate: gate_keeper };
         self.guests.insert(start.token.0, execution.signal());
         self.heart.hold(Hold {
             job: spec.key.clone(),
@@ -43,9 +64,11 @@ impl Driver {
         });
         let (news, job, token) = (self.calls.news.clone(), spec.key.clone(), start.token);
         let (pause, patience) = (spec.policy.store_deadline(), spec.policy.lease);
+        self.calls.tasks.spawn(keeper.run());
         self.calls.tasks.spawn(async move {
             // The log is complete before the run is: whoever sees the outcome can read all of it.
             let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
+            tell_network(&run, &ended);
             drop(in_use);
             // The record has no place for fuel: it is told here.
             if let Some(fuel) = ended.usage.fuel {
@@ -55,6 +78,14 @@ impl Driver {
             // The driver has ended: nobody is left to hear it.
             drop(news.send(News::Input(job, input)));
         });
+    }
+}
+
+/// What went over the network, which the record has no field for.
+fn tell_network(run: &RunKey, ended: &leasehold_sandbox::Ended) {
+    let (sent, received) = (ended.usage.http_sent, ended.usage.http_received);
+    if sent + received > 0 {
+        tracing::info!(%run, sent, received, "bytes of its HTTP requests and of the responses");
     }
 }
 

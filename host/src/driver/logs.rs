@@ -11,13 +11,13 @@ use leasehold_store::{LeaseStore, StoreError};
 use tokio::sync::mpsc;
 
 use crate::clock;
+use crate::throttle::Throttle;
 
 /// Lines in one batch.
 const BATCH: usize = 256;
 
-/// What a batch of lines and the tenant may store: the contract's limits. The sandbox bounds each line and the log of an
-/// attempt, so a batch is never too large.
-const LOG_QUOTA: Quota = Quota { value: 4 << 20, stored: 256 << 20 };
+/// Bytes of a batch. The sandbox bounds each line and the log of an attempt, so no batch is larger.
+const BATCH_MAX: u64 = 4 << 20;
 
 /// Takes a guest's lines on the guest's thread. Unbounded, but the sandbox bounds what one attempt may say.
 pub(super) struct Sink(mpsc::UnboundedSender<LogLine>);
@@ -41,9 +41,15 @@ impl sandbox::LogSink for Sink {
 }
 
 /// A sink, and what writes its lines.
-pub(super) fn channel(store: Arc<dyn LeaseStore>, run: RunKey, token: Token) -> (Sink, Writer) {
+pub(super) fn channel(
+    store: Arc<dyn LeaseStore>,
+    run: RunKey,
+    token: Token,
+    stored: u64,
+    throttle: Arc<Throttle>,
+) -> (Sink, Writer) {
     let (lines, inbox) = mpsc::unbounded_channel();
-    (Sink(lines), Writer { store, run, token, inbox, number: 0 })
+    (Sink(lines), Writer { store, run, token, stored, throttle, inbox, number: 0 })
 }
 
 /// Writes one attempt's lines.
@@ -51,6 +57,9 @@ pub(super) struct Writer {
     store: Arc<dyn LeaseStore>,
     run: RunKey,
     token: Token,
+    /// What the tenant may store.
+    stored: u64,
+    throttle: Arc<Throttle>,
     inbox: mpsc::UnboundedReceiver<LogLine>,
     number: u64,
 }
@@ -70,12 +79,13 @@ impl Writer {
     }
 
     async fn write(&self, lines: Vec<LogLine>, pause: Duration, patience: Duration) -> bool {
+        self.throttle.call(lines.iter().map(LogLine::size).sum()).await;
         let give_up = clock::mono() + patience;
         let write = Write {
             run: self.run.run.clone(),
             token: self.token,
             number: self.number,
-            quota: LOG_QUOTA,
+            quota: Quota { value: BATCH_MAX, stored: self.stored },
             change: Change::AppendLog(lines),
         };
         loop {

@@ -66,7 +66,7 @@ fn limits_go_only_downwards() {
 }
 
 #[test]
-fn operators_keys_and_keys_of_later_versions_are_refused_as_such() {
+fn operators_keys_are_refused_as_such() {
     for key in [
         "lease = \"1m\"",
         "heartbeat = \"1s\"",
@@ -80,9 +80,6 @@ fn operators_keys_and_keys_of_later_versions_are_refused_as_such() {
     ] {
         assert!(refused(key).contains("only the operator sets this key"), "{key}");
     }
-    assert!(
-        refused("http = [\"https://api.example.com\"]").contains("jobs.j.http: it is not available in this version")
-    );
     assert!(refused("shedule = \"@daily\"").contains("there is no such key; did you mean \"schedule\"?"));
 }
 
@@ -143,6 +140,23 @@ fn a_folder_without_a_section_has_the_defaults() {
     for name in ["other", "acme.b", "acm", "default"] {
         assert_eq!(tenant(name), config.defaults(), "{name}");
         assert_eq!((tenant(name).limits.timeout, tenant(name).quota.jobs_max), (Duration::from_secs(7), 100));
+    }
+}
+
+#[test]
+fn a_job_asks_for_origins_and_settings() {
+    let job = job("http = [\"https://API.example.com:443\", \"http://127.1:81\"]\nconfig = [\"TOKEN\", \"region\"]");
+    let origins: Vec<String> = job.wishes.http.iter().map(|wish| wish.what.to_string()).collect();
+    assert_eq!(origins, ["https://api.example.com", "http://127.0.0.1:81"]);
+    assert_eq!(job.wishes.config.iter().map(|wish| wish.what.as_str()).collect::<Vec<_>>(), ["TOKEN", "region"]);
+    for (body, reason) in [
+        ("http = \"https://x\"", "expected a list, found text"),
+        ("http = [\"https://x/path\"]", "it is not an origin: it has a path"),
+        ("http = [\"https://x\", \"https://X:443\"]", "https://x is listed twice"),
+        ("config = [\"a b\"]", "it holds what is no key"),
+        ("config = [3]", "expected text in quotes"),
+    ] {
+        assert!(refused(body).contains(reason), "{body}: {}", refused(body));
     }
 }
 

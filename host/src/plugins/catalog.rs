@@ -9,6 +9,7 @@ use leasehold_lease::id::{JobKey, TenantName};
 use leasehold_lease::policy::Policy;
 use leasehold_lease::schedule::Schedule;
 
+use super::grants::JobGrants;
 use super::look::PluginId;
 use crate::config::{JobLimits, Place, Problems};
 
@@ -46,9 +47,10 @@ impl<P> Catalog<P> {
             && self.stale == other.stale
     }
 
-    /// Everything that is wrong, refused or stale.
+    /// Everything that is wrong, refused or stale, or asked for in vain.
     pub fn problems(&self) -> Problems {
         let mut all = Problems::default();
+        self.jobs.values().for_each(|job| all.append(job.spec.grants.missing.clone()));
         self.refused.iter().chain(&self.stale).for_each(|refused| all.append(refused.problems.clone()));
         all
     }
@@ -93,6 +95,10 @@ pub struct JobSpec {
     pub limits: JobLimits,
     /// What the handler of a scheduled run is given. Empty when the job has no payload.
     pub payload: Arc<[u8]>,
+    /// What it is granted beside its own code.
+    pub grants: JobGrants,
+    /// Bytes its tenant may keep in the store.
+    pub stored_max: u64,
 }
 
 /// A job that cannot run, because its plugin does not serve.

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::beneath::{Denied, Folder};
 use super::catalog::JobSpec;
+use super::grants::JobGrants;
 use super::look::{PluginId, Seen, Sight};
 use super::payloads::PayloadFiles;
 use super::standing::Version;
@@ -207,7 +208,8 @@ fn read_jobs<L>(context: &Context<L>, id: &PluginId, folder: &Folder, seen: &mut
         Err(problems) => return Some(Part::Failed(problems)),
     };
     let mut payloads = PayloadFiles::of(folder);
-    let finish = |draft: Result<JobDraft, RefusedJob>| draft.and_then(|draft| finish(draft, id, root, &mut payloads));
+    let finish =
+        |draft: Result<JobDraft, RefusedJob>| draft.and_then(|draft| finish(draft, id, context, &mut payloads));
     let jobs = drafts.into_iter().map(finish).collect();
     seen.payloads = payloads.seen();
     Some(Part::Taken(jobs))
@@ -224,11 +226,18 @@ fn unscheduled<L>(context: &Context<L>, id: &PluginId) -> JobSpec {
         policy: settings.policy.clone(),
         limits: settings.limits.clone(),
         payload: Arc::from([]),
+        grants: JobGrants::default(),
+        stored_max: settings.quota.stored_max,
     }
 }
 
 /// Reads the payload file, if the job has one.
-fn finish(draft: JobDraft, id: &PluginId, root: &Path, payloads: &mut PayloadFiles) -> Result<JobSpec, RefusedJob> {
+fn finish<L>(
+    draft: JobDraft,
+    id: &PluginId,
+    context: &Context<L>,
+    payloads: &mut PayloadFiles,
+) -> Result<JobSpec, RefusedJob> {
     let payload = match draft.payload {
         Payload::Inline(bytes) => bytes.into(),
         Payload::File { path, place } => payloads.read(&path, draft.limits.payload_max).map_err(|reason| {
@@ -238,14 +247,17 @@ fn finish(draft: JobDraft, id: &PluginId, root: &Path, payloads: &mut PayloadFil
             RefusedJob { name: Some(draft.name.clone()), problems: problem.into() }
         })?,
     };
+    let grants = JobGrants::new(draft.name.as_str(), &draft.wishes, context.config.grants(&id.tenant));
     Ok(JobSpec {
         key: JobKey { tenant: id.tenant.clone(), name: draft.name },
-        plugin_file: id.wasm(root),
+        plugin_file: id.wasm(context.root()),
         place: Some(draft.place),
         schedule: draft.schedule,
         policy: draft.policy,
         limits: draft.limits,
         payload,
+        grants,
+        stored_max: context.config.tenant(&id.tenant).quota.stored_max,
     })
 }
 

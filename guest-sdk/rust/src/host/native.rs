@@ -3,17 +3,25 @@
 //! Its state belongs to a thread, as each test has one of its own.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::StopReason;
+use crate::http::{HttpError, Request, Response};
 use crate::testing::Progress;
+use crate::{StopReason, StorageError};
 
 #[derive(Default)]
 pub(crate) struct Double {
     /// How many more times `should-continue` is true, and what it turns into.
     pub(crate) stop: Option<(u32, StopReason)>,
     pub(crate) progress: Option<Progress>,
+    pub(crate) config: BTreeMap<String, String>,
+    pub(crate) http: Option<Answers>,
+    state: Option<Vec<u8>>,
+    kv: BTreeMap<String, Vec<u8>>,
 }
+
+type Answers = Box<dyn FnMut(&Request) -> Result<Response, HttpError>>;
 
 thread_local! {
     pub(crate) static DOUBLE: RefCell<Double> = RefCell::default();
@@ -52,6 +60,54 @@ pub(crate) fn idempotency_key(operation: &str) -> String {
 pub(crate) fn progress(done: u64, total: Option<u64>, message: &str) {
     let progress = Progress { done, total, message: message.to_owned() };
     DOUBLE.with_borrow_mut(|double| double.progress = Some(progress));
+}
+
+pub(crate) fn load_state() -> Result<Option<Vec<u8>>, StorageError> {
+    Ok(DOUBLE.with_borrow(|double| double.state.clone()))
+}
+
+pub(crate) fn save_state(data: &[u8]) -> Result<(), StorageError> {
+    DOUBLE.with_borrow_mut(|double| double.state = Some(data.to_vec()));
+    Ok(())
+}
+
+pub(crate) fn kv_get(key: &str) -> Result<Option<Vec<u8>>, StorageError> {
+    Ok(DOUBLE.with_borrow(|double| double.kv.get(key).cloned()))
+}
+
+pub(crate) fn kv_set(key: &str, value: &[u8]) -> Result<(), StorageError> {
+    DOUBLE.with_borrow_mut(|double| double.kv.insert(key.to_owned(), value.to_vec()));
+    Ok(())
+}
+
+pub(crate) fn kv_delete(key: &str) -> Result<bool, StorageError> {
+    Ok(DOUBLE.with_borrow_mut(|double| double.kv.remove(key)).is_some())
+}
+
+pub(crate) fn kv_list(prefix: &str, after: Option<&str>, limit: u32) -> Result<Vec<String>, StorageError> {
+    let fits = |key: &&String| key.starts_with(prefix) && after.is_none_or(|after| key.as_str() > after);
+    Ok(DOUBLE.with_borrow(|double| double.kv.keys().filter(fits).take(limit as usize).cloned().collect()))
+}
+
+pub(crate) fn kv_compare_and_set(key: &str, expected: Option<&[u8]>, value: &[u8]) -> Result<bool, StorageError> {
+    if kv_get(key)?.as_deref() != expected {
+        return Ok(false);
+    }
+    kv_set(key, value).map(|()| true)
+}
+
+pub(crate) fn config(key: &str) -> Option<String> {
+    DOUBLE.with_borrow(|double| double.config.get(key).cloned())
+}
+
+pub(crate) fn send(request: Request) -> Result<Response, HttpError> {
+    // Taken out meanwhile, so that the answer may use the double.
+    let Some(mut answer) = DOUBLE.with_borrow_mut(|double| double.http.take()) else {
+        return Err(HttpError::Denied(format!("{} is not granted", request.url)));
+    };
+    let answered = answer(&request);
+    DOUBLE.with_borrow_mut(|double| double.http = double.http.take().or(Some(answer)));
+    answered
 }
 
 /// What `handler!` expands to refers to.

@@ -20,8 +20,7 @@ impl control::Host for Guest {
     }
 
     fn remaining_ms(&mut self) -> Result<Option<u64>> {
-        let remaining = self.attempt.limits.timeout.saturating_sub(self.attempt.elapsed());
-        Ok(Some(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)))
+        Ok(Some(u64::try_from(self.attempt.remaining().as_millis()).unwrap_or(u64::MAX)))
     }
 
     async fn sleep(&mut self, ms: u64) -> Result<bool> {

@@ -4,13 +4,14 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod bombs;
+pub mod outward;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leasehold_sandbox::{
-    CompilerCommand, Ended, Execution, Failure, GuestEnd, Invocation, Limits, LogLevel, LogLine, LogSink,
+    CompilerCommand, Effects, Ended, Execution, Failure, GuestEnd, Invocation, Limits, LogLevel, LogLine, LogSink,
     MonotonicClock, Plugin, RunFacts, Sandbox, SandboxSettings, read_plugin_file,
 };
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -215,6 +216,7 @@ pub fn invocation(limits: Limits) -> Invocation {
         logs: Arc::new(Lines::default()),
         log_level: LogLevel::Info,
         idempotency_secret: [7; 32],
+        effects: Effects::default(),
     }
 }
 

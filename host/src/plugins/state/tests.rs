@@ -93,6 +93,8 @@ fn job(id: &PluginId, name: &str, good: bool) -> Result<JobSpec, RefusedJob> {
         policy: Default::default(),
         limits: Default::default(),
         payload: Arc::from([]),
+        grants: Default::default(),
+        stored_max: 0,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold_guest::http::Request;
 use leasehold_guest::{Error, Result, Run, handler};
 use serde::{Deserialize, Serialize};
 
@@ -40,15 +41,36 @@ enum Wish {
     Wait { ms: u64 },
     /// Waits without asking, then returns.
     Ignore { ms: u64 },
+    /// Counts its attempts in its checkpoint and in the tenant's key `counter`; the first waits, then goes on.
+    Count { ms: u64 },
+    /// Writes values of this size without end, and says how many it wrote when it is refused or told to stop.
+    KvFlood { size: usize },
+    /// Counts a key of the tenant up so many times, each time by what it must be; fails when it is something else.
+    Tally { times: u32 },
+    /// The value of a key of the tenant, as text.
+    KvGet { key: String },
+    /// Sends this `times` times, whatever comes of it, waiting without asking before each; says what came of the last. `{key}`
+    /// in a header's value stands for that setting.
+    Send {
+        url: String,
+        #[serde(default)]
+        headers: Vec<(String, String)>,
+        times: u32,
+        ms: u64,
+    },
+    /// The value of a setting, in its output and its log.
+    Config { key: String },
 }
 
 #[derive(Serialize)]
 struct Done {
     attempt: u32,
     reason: String,
+    said: Option<String>,
 }
 
 fn obey(run: &Run, wish: Wish) -> Result<Done> {
+    let mut said = None;
     match wish {
         Wish::Spin => loop {
             std::hint::black_box(0);
@@ -92,15 +114,79 @@ fn obey(run: &Run, wish: Wish) -> Result<Done> {
             log::info!("waiting {ms} ms");
             run.sleep(Duration::from_millis(ms))?;
         }
-        Wish::Ignore { ms } => {
-            // Short sleeps, each of which the signal ends early.
-            let start = std::time::Instant::now();
-            while start.elapsed() < Duration::from_millis(ms) {
-                let _told_to_stop = run.sleep(Duration::from_millis(5)).is_err();
+        Wish::Ignore { ms } => ignore(run, ms),
+        Wish::Count { ms } => {
+            let seen: u32 = run.load_state()?.unwrap_or(0);
+            run.save_state(&(seen + 1))?;
+            let counter = run.kv().get("counter")?.map_or(0, |value| value[0]);
+            run.kv().compare_and_set("counter", (counter > 0).then_some(&[counter][..]), [counter + 1])?;
+            if seen == 0 {
+                log::info!("waiting {ms} ms");
+                run.sleep(Duration::from_millis(ms))?;
+            }
+            said = Some(format!("state {} counter {}", seen + 1, counter + 1));
+        }
+        Wish::KvFlood { size } => {
+            let mut written = 0;
+            let end = loop {
+                if !run.should_continue() {
+                    break "told to stop".to_owned();
+                }
+                match run.kv().set(&format!("flood/{written}"), vec![b'x'; size]) {
+                    Ok(()) => written += 1,
+                    Err(error) => break error.to_string(),
+                }
+            };
+            said = Some(format!("{written} written: {end}"));
+        }
+        Wish::Tally { times } => {
+            run.kv().delete("tally")?;
+            let mut present: Option<Vec<u8>> = None;
+            for n in 1..=times {
+                let next = n.to_string().into_bytes();
+                if !run.kv().compare_and_set("tally", present.as_deref(), &next)? {
+                    return Err(Error::permanent("miscounted", n));
+                }
+                run.progress(n.into(), Some(times.into()), "counted");
+                present = Some(next);
+            }
+            said = Some(format!("{times} counted"));
+        }
+        Wish::KvGet { key } => {
+            let value = run.kv().get(&key)?;
+            said = Some(value.map_or("none".to_owned(), |value| String::from_utf8_lossy(&value).into_owned()));
+        }
+        Wish::Send { url, headers, times, ms } => {
+            for _ in 0..times {
+                ignore(run, ms);
+                let mut request = Request::get(&url);
+                for (name, value) in &headers {
+                    let value = match value.strip_prefix('{').and_then(|value| value.strip_suffix('}')) {
+                        Some(key) => run.config(key).unwrap_or_default(),
+                        None => value.clone(),
+                    };
+                    request = request.header(name, &value);
+                }
+                said = Some(match request.send(run) {
+                    Ok(response) => format!("{} {}", response.status, String::from_utf8_lossy(&response.body)),
+                    Err(error) => error.to_string(),
+                });
             }
         }
+        Wish::Config { key } => {
+            said = run.config(&key);
+            log::info!("{key} is {said:?}");
+        }
     }
-    Ok(Done { attempt: run.attempt(), reason: run.reason().to_owned() })
+    Ok(Done { attempt: run.attempt(), reason: run.reason().to_owned(), said })
+}
+
+/// Waits in short sleeps, each of which the signal ends early.
+fn ignore(run: &Run, ms: u64) {
+    let start = std::time::Instant::now();
+    while start.elapsed() < Duration::from_millis(ms) {
+        let _told_to_stop = run.sleep(Duration::from_millis(5)).is_err();
+    }
 }
 
 /// Each is one record, however many lines it pretends to be.

@@ -1,0 +1,232 @@
+//! One request and its response, from the name to the last byte.
+
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::client::conn::http1::{self, Connection};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::HttpClient;
+use super::grants::HttpGrants;
+use super::origin::Origin;
+use super::request::Prepared;
+use super::room::Share;
+use super::stream::{Stream, Traffic};
+use crate::attempt::Attempt;
+use crate::gate::{self, Gate, Lost};
+use crate::imports::bindings::leasehold::job::http::{HttpError, Response};
+use crate::text;
+
+/// Bytes of the largest body that is received.
+pub(super) const MAX_BODY: usize = 16 << 20;
+/// Headers of a response.
+const MAX_HEADERS: usize = 100;
+/// Bytes of a response's head.
+const MAX_HEAD: usize = 64 * 1024;
+/// Addresses of a name that are tried.
+const MAX_ADDRESSES: usize = 8;
+/// How long one of several addresses is tried.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Bytes of another party's words in an error.
+const MAX_DETAIL: usize = 512;
+
+/// Everything one request needs.
+pub(super) struct Exchange {
+    pub(super) client: Arc<HttpClient>,
+    pub(super) attempt: Arc<Attempt>,
+    pub(super) gate: Arc<dyn Gate>,
+    pub(super) grants: Arc<HttpGrants>,
+    pub(super) request: Prepared,
+    pub(super) room: Share,
+}
+
+type Wire = Connection<TokioIo<Stream>, Full<Bytes>>;
+
+impl From<Lost> for HttpError {
+    fn from(_: Lost) -> HttpError {
+        HttpError::Lost
+    }
+}
+
+impl Exchange {
+    pub(super) async fn run(self) -> Result<Response, HttpError> {
+        let traffic = Arc::new(Traffic::new(self.attempt.clone()));
+        let timeout = self.request.timeout;
+        tokio::time::timeout(timeout, self.send(traffic)).await.unwrap_or(Err(HttpError::Timeout))
+    }
+
+    async fn send(self, traffic: Arc<Traffic>) -> Result<Response, HttpError> {
+        let Exchange { client, attempt, gate, grants, request, mut room } = self;
+        let Prepared { origin, request, .. } = request;
+        let addresses = checked_addresses(&client, &grants, &origin).await?;
+        gate::pass(&attempt, &*gate).await?;
+        let stream = connect(&client, &origin, &addresses, &traffic).await?;
+        let (mut sender, wire) = http1::Builder::new()
+            .max_headers(MAX_HEADERS)
+            .max_header_size(MAX_HEAD)
+            .max_buf_size(2 * MAX_HEAD)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| HttpError::Unreachable(told(&error)))?;
+        let mut wire = Driven { wire: pin!(wire), ended: false };
+        gate::pass(&attempt, &*gate).await?;
+        let mut head = pin!(sender.send_request(request));
+        let response = loop {
+            let doubt = async {
+                tokio::select! {
+                    () = attempt.signal.lost() => {}
+                    () = gate.in_doubt() => {}
+                }
+            };
+            tokio::select! {
+                // The doubt is looked at before every step: what has not been written by then is not written any more.
+                biased;
+                () = doubt => {
+                    if traffic.sent() > 0 {
+                        return Err(HttpError::Uncertain);
+                    }
+                    // It came before the first byte: held, as if the request had not been begun.
+                    gate::pass(&attempt, &*gate).await?;
+                }
+                head = wire.drive(head.as_mut()) => break head.map_err(|error| broken(&error, &traffic))?,
+            }
+        };
+        // The head is here, so the request has had its effect: what remains is reading.
+        let (head, body) = response.into_parts();
+        let body = tokio::select! {
+            body = receive(&mut wire, body, &mut room) => body?,
+            () = attempt.signal.lost() => return Err(HttpError::Uncertain),
+        };
+        traffic.finish();
+        let words = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), words(value))).collect();
+        Ok(Response { status: head.status.as_u16(), headers, body })
+    }
+}
+
+/// The origin's addresses that a request may go to. The answer is used once and no other is asked for.
+async fn checked_addresses(
+    client: &HttpClient,
+    grants: &HttpGrants,
+    origin: &Origin,
+) -> Result<Vec<IpAddr>, HttpError> {
+    let found = match origin.address() {
+        Some(address) => vec![address],
+        None => client.resolver.resolve(&origin.host()).await.map_err(|error| {
+            HttpError::Unreachable(format!("the name of {origin} cannot be resolved: {}", told(&error)))
+        })?,
+    };
+    let allowed: Vec<IpAddr> =
+        found.iter().copied().filter(|address| grants.allows_address(origin, *address)).take(MAX_ADDRESSES).collect();
+    if allowed.is_empty() && !found.is_empty() {
+        // Which one is for the operator: a guest must not learn the addresses of names inside.
+        tracing::warn!(%origin, ?found, "a request was denied: no address of its origin is global or granted");
+        let why = format!("{origin} leads to no address that is public or granted by the operator");
+        return Err(HttpError::Denied(why));
+    }
+    Ok(allowed)
+}
+
+async fn connect(
+    client: &HttpClient,
+    origin: &Origin,
+    addresses: &[IpAddr],
+    traffic: &Arc<Traffic>,
+) -> Result<Stream, HttpError> {
+    let mut why = "its name has no address".to_owned();
+    for address in addresses {
+        match tokio::time::timeout(CONNECT, TcpStream::connect(SocketAddr::new(*address, origin.port()))).await {
+            Ok(Ok(tcp)) => return secure(client, origin, tcp, traffic).await,
+            Ok(Err(error)) => why = told(&error),
+            Err(_) => why = format!("no connection within {CONNECT:?}"),
+        }
+    }
+    Err(HttpError::Unreachable(format!("{origin}: {why}")))
+}
+
+async fn secure(
+    client: &HttpClient,
+    origin: &Origin,
+    tcp: TcpStream,
+    traffic: &Arc<Traffic>,
+) -> Result<Stream, HttpError> {
+    let unreachable = |error: &dyn std::error::Error| HttpError::Unreachable(format!("{origin}: {}", told(error)));
+    tcp.set_nodelay(true).map_err(|error| unreachable(&error))?;
+    if !origin.is_https() {
+        return Ok(Stream::plain(tcp, traffic.clone()));
+    }
+    let name = ServerName::try_from(origin.host()).map_err(|error| unreachable(&error))?;
+    let connector = client.tls.connector().map_err(|error| unreachable(&error))?;
+    let tls = connector.connect(name, tcp).await.map_err(|error| unreachable(&error))?;
+    Ok(Stream::tls(tls, traffic.clone()))
+}
+
+/// A connection that moves only while something is waited for on it, in the same task.
+struct Driven<'a> {
+    wire: Pin<&'a mut Wire>,
+    ended: bool,
+}
+
+impl Driven<'_> {
+    async fn drive<F: Future>(&mut self, waited_for: F) -> F::Output {
+        let mut waited_for = pin!(waited_for);
+        poll_fn(|cx| {
+            // How it ended is told to whoever waits for the response.
+            if !self.ended && self.wire.as_mut().poll(cx).is_ready() {
+                self.ended = true;
+            }
+            waited_for.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+async fn receive(wire: &mut Driven<'_>, mut body: Incoming, room: &mut Share) -> Result<Vec<u8>, HttpError> {
+    let too_large = || HttpError::TooLarge(MAX_BODY as u64);
+    // A length that is said before is believed only in that it is too much.
+    if body.size_hint().lower() > MAX_BODY as u64 {
+        return Err(too_large());
+    }
+    let mut received = Vec::new();
+    while let Some(frame) = wire.drive(body.frame()).await {
+        let frame = frame.map_err(|error| HttpError::Other(format!("the response broke off: {}", told(&error))))?;
+        // Trailers are not part of the contract.
+        let Ok(data) = frame.into_data() else { continue };
+        if received.len() + data.len() > MAX_BODY {
+            return Err(too_large());
+        }
+        if !room.take(data.len()) {
+            let why = "this host holds as many bytes of responses as it may at a time; try again later";
+            return Err(HttpError::Other(why.to_owned()));
+        }
+        received.extend_from_slice(&data);
+    }
+    Ok(received)
+}
+
+/// The connection failed before the response's head had arrived.
+fn broken(error: &hyper::Error, traffic: &Traffic) -> HttpError {
+    // What it means has no other sign in a client.
+    if error.is_parse() && error.to_string().contains("too large") {
+        return HttpError::TooLarge(MAX_HEAD as u64);
+    }
+    let why = told(error);
+    if traffic.sent() == 0 {
+        return HttpError::Unreachable(why);
+    }
+    HttpError::Other(format!("no proper response; the request may or may not have had its effect: {why}"))
+}
+
+/// An error with its sources, as a guest may read it.
+fn told(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let words = chain.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    text::bound(&text::escape(&words), MAX_DETAIL)
+}
