@@ -81,7 +81,7 @@ pub async fn a_compare_and_set_is_answered_once(bench: &Bench) {
 /// Keys are listed in the order of their bytes, page by page, and a prefix is text, not a pattern.
 pub async fn keys_are_listed_by_prefix_in_order(bench: &Bench) {
     let (job, run, token) = running(bench, "acme/a").await;
-    let keys = ["a", "a%", "a%b", "a_", "aa", "aä", "b", "B", "a*", "a[b]", "[a", "\\", "ä", "a\u{10ffff}"];
+    let keys = ["a", "a%", "a%b", "a_", "aa", "aä", "b", "B", "a*", "a[b]", "[a", "\\", "ä", "äö", "ö", "a\u{10ffff}"];
     for (key, number) in keys.iter().zip(1..) {
         bench.write(&job, &run, token, number, set(key, b"v")).await;
     }

@@ -7,11 +7,19 @@ use super::super::error::SqliteError;
 use super::super::flushes::of_log;
 use super::threads::{insert, queued, rows, station};
 use super::*;
+use crate::test_support::PATIENCE;
 
 /// A disk that does what the test says: each flush waits for one answer.
 struct Disk {
     flushing: mpsc::Receiver<()>,
     answers: mpsc::Sender<io::Result<()>>,
+}
+
+impl Disk {
+    /// Waits until somebody flushes.
+    fn is_flushing(&self) {
+        self.flushing.recv_timeout(PATIENCE).expect("somebody flushes");
+    }
 }
 
 /// Workers that write and that look, on one file and this disk, and a connection beside them.
@@ -39,7 +47,7 @@ async fn a_change_is_answered_when_the_disk_has_it_and_not_before() {
     let folder = fast_folder();
     let (writes, _, disk, db) = workers(&folder);
     let write = queued(&writes, insert(1)).await;
-    disk.flushing.recv().unwrap();
+    disk.is_flushing();
     assert_eq!(rows(&db), [1], "others see it");
     tokio::task::yield_now().await;
     assert!(!write.is_finished(), "and nobody was told");
@@ -52,14 +60,14 @@ async fn the_next_changes_are_made_during_a_flush_and_share_the_one_after_it() {
     let folder = fast_folder();
     let (writes, _, disk, db) = workers(&folder);
     let first = queued(&writes, insert(1)).await;
-    disk.flushing.recv().unwrap();
+    disk.is_flushing();
     let second = queued(&writes, insert(2)).await;
     while rows(&db) != [1, 2] {
         tokio::task::yield_now().await;
     }
     disk.answers.send(Ok(())).unwrap();
     first.await.unwrap().unwrap();
-    disk.flushing.recv().unwrap();
+    disk.is_flushing();
     tokio::task::yield_now().await;
     assert!(!second.is_finished(), "the flush of the first may have begun before it");
     disk.answers.send(Ok(())).unwrap();
@@ -73,7 +81,7 @@ async fn a_look_during_a_flush_waits_for_the_next() {
     let look = queued(&looks, |db: &Connection, _| Ok(rows(db))).await;
     assert_eq!(look.await.unwrap().unwrap(), Vec::<i64>::new(), "nothing could be lost: it waits for no flush");
     let write = queued(&writes, insert(1)).await;
-    disk.flushing.recv().unwrap();
+    disk.is_flushing();
     let (looked, has_looked) = mpsc::channel();
     let look = queued(&looks, move |db: &Connection, _| {
         looked.send(()).expect("the test goes on");
@@ -93,7 +101,7 @@ async fn what_the_disk_did_not_keep_may_have_happened_and_the_next_answer_has_it
     let folder = fast_folder();
     let (writes, _, disk, _) = workers(&folder);
     let lost = queued(&writes, insert(1)).await;
-    disk.flushing.recv().unwrap();
+    disk.is_flushing();
     disk.answers.send(Err(io::Error::from_raw_os_error(5))).unwrap();
     let error = lost.await.unwrap().unwrap_err();
     let StoreError::Unknown { source, .. } = &error else { panic!("{error:?}") };
@@ -107,7 +115,7 @@ async fn what_the_disk_did_not_keep_may_have_happened_and_the_next_answer_has_it
     assert_eq!(rows(&Connection::open(copy).unwrap()), [1, 2], "the file has them without its log");
     // After that the log can be trusted again.
     let last = queued(&writes, insert(3)).await;
-    disk.flushing.recv().unwrap();
+    disk.is_flushing();
     disk.answers.send(Ok(())).unwrap();
     last.await.unwrap().unwrap();
 }
