@@ -100,7 +100,7 @@ fn obey(run: &Run, wish: Wish) -> Result<Done> {
         Wish::Recurse => {
             std::hint::black_box(recurse(0));
         }
-        Wish::Output { bytes } => return Ok(Done { attempt: run.attempt(), reason: "z".repeat(bytes) }),
+        Wish::Output { bytes } => return Ok(Done { attempt: run.attempt(), reason: "z".repeat(bytes), said }),
         Wish::Complain { bytes } => {
             let error = Error::permanent("c".repeat(bytes), "m".repeat(bytes));
             return Err(error.with_detail("d".repeat(bytes), "v".repeat(bytes)));
