@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -124,9 +125,10 @@ pub struct Sandbox {
     compilers: Turns,
     /// Places for guests.
     places: Arc<Semaphore>,
-    guests: Option<Runtime>,
-    watch: Option<Runtime>,
-    network: Option<Runtime>,
+    guests: Background,
+    watch: Background,
+    /// Where requests of guests run.
+    _network: Background,
     http: Arc<HttpClient>,
 }
 
@@ -163,7 +165,7 @@ impl Sandbox {
     /// When the engine, a thread or the cache directory cannot be had; an unsafe cache directory counts as such.
     pub fn new(settings: SandboxSettings) -> Result<Sandbox, SandboxError> {
         let (engine, allocation) = engine::engine(settings.max_guests).map_err(SandboxError::engine)?;
-        let network = engine::network_runtime().map_err(SandboxError::Threads)?;
+        let network = Background::new(engine::network_runtime())?;
         let (resolver, roots) = (settings.resolver.clone(), settings.more_roots.clone());
         let http = HttpClient::new(network.handle().clone(), resolver, roots);
         Ok(Sandbox {
@@ -173,9 +175,9 @@ impl Sandbox {
             memory: Arc::new(MemoryLedger::new(settings.memory)),
             compilers: Turns::new((processors() / 2).max(1)),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
-            guests: Some(engine::guest_runtime(settings.guest_threads.max(1)).map_err(SandboxError::Threads)?),
-            watch: Some(engine::supervising_runtime().map_err(SandboxError::Threads)?),
-            network: Some(network),
+            guests: Background::new(engine::guest_runtime(settings.guest_threads.max(1)))?,
+            watch: Background::new(engine::supervising_runtime())?,
+            _network: network,
             http: Arc::new(http),
             settings,
         })
@@ -240,19 +242,16 @@ impl Sandbox {
                 return execution;
             }
         };
-        let (Some(guests), Some(watch)) = (&self.guests, &self.watch) else {
-            unreachable!("the runtimes are taken only when the sandbox is dropped");
-        };
         let share = MemoryShare::new(self.memory.clone(), run.tenant.clone(), tenant_memory);
         let outward = self.outward(&run, effects);
         let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, share, metered, outward };
         let (ticking, ours) = (self.ticking(metered), attempt.clone());
-        let guest = guests.spawn(async move {
+        let guest = self.guests.spawn(async move {
             // Both end with the instance, before the end is told.
             let (_place, _ticking) = (place, ticking);
             guest::call(ours, call).await
         });
-        watch.spawn(async move {
+        self.watch.spawn(async move {
             // Nobody listens any more when the execution was dropped.
             let _ = end.send(execution::supervise(attempt, guest).await);
         });
@@ -359,10 +358,26 @@ impl Sandbox {
     }
 }
 
-impl Drop for Sandbox {
+/// Threads whose end nobody waits for: a task may drop them, and must not wait for threads.
+struct Background(Option<Runtime>);
+
+impl Background {
+    fn new(runtime: io::Result<Runtime>) -> Result<Background, SandboxError> {
+        runtime.map(Some).map(Background).map_err(SandboxError::Threads)
+    }
+}
+
+impl Deref for Background {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("it is taken only when it is dropped")
+    }
+}
+
+impl Drop for Background {
     fn drop(&mut self) {
-        // In the background, because this may be dropped by a task, which must not wait for threads.
-        for runtime in [self.guests.take(), self.watch.take(), self.network.take()].into_iter().flatten() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }

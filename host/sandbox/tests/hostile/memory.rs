@@ -58,7 +58,7 @@ async fn a_growing_table_counts_as_memory() {
 async fn a_table_that_is_huge_from_the_start_is_refused() {
     let refused =
         sandbox().load_bytes("acme", guest("(table $t 10000000 funcref)", "")).await.expect_err("80 MB of table");
-    assert!(matches!(&refused, leasehold_sandbox::PluginError::Refused(Refusal::Compile { .. })), "{refused:?}");
+    assert!(matches!(&refused, leasehold_sandbox::PluginError::Refused(Refusal::Demanding { .. })), "{refused:?}");
 }
 
 /// Grows its memory to about 5 MiB, says so, and waits.

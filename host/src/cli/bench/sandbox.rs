@@ -20,7 +20,7 @@ use super::tell;
 #[derive(Debug, Args)]
 pub(super) struct Sandbox {
     /// A plugin of which is measured how fast it is ready from compiled code; may be given several times
-    #[arg(long = "plugin", value_name = "FILE")]
+    #[arg(long = "plugin", id = "plugin", value_name = "FILE")]
     plugins: Vec<PathBuf>,
     /// How often each figure is measured; the median is told
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
