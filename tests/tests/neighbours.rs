@@ -106,18 +106,24 @@ fn forged_lines_stay_in_their_record_and_steer_no_terminal() {
     assert_eq!(executed.stderr.lines().filter(own).count(), 0, "{}", executed.stderr);
 }
 
-#[test]
-fn a_guest_that_ignores_the_stop_is_interrupted_at_stop_force_and_handed_over() {
-    let stop = "stop_timeout = \"20s\"\nstop_force = \"500ms\"\n";
+/// A host with these keys that was asked to stop while a guest spins, and the run of that.
+fn stopped_while_it_spins(stop: &str) -> (Workplace, HostProcess, String) {
     let w = Workplace::new(&format!("[defaults]\n{FAULTS}\n{stop}"));
     w.install("unruly", "job.wasm");
     w.write("plugins/job.toml", "[[jobs]]\nname = \"job\"\nevery = \"4s\"\npayload = { do = \"spin\" }\n");
     let mut host = w.serve();
     let claimed = host.wait_for("claimed", "default/job");
     host.terminate();
+    let run = claimed["run"].as_str().expect("a run has a slot").to_owned();
+    (w, host, run)
+}
+
+#[test]
+fn a_guest_that_ignores_the_stop_is_interrupted_at_stop_force_and_handed_over() {
+    let (w, mut host, run) = stopped_while_it_spins("stop_timeout = \"20s\"\nstop_force = \"500ms\"\n");
     host.wait_for("interrupted", "default/job");
     assert!(host.ended().0.success());
-    let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
+    let run = w.show("job", &run);
     assert_eq!(
         (&run["outcome"], &run["released"], &run["hand_overs"]),
         (&Value::Null, &Value::from(true), &Value::from(1))
@@ -127,16 +133,10 @@ fn a_guest_that_ignores_the_stop_is_interrupted_at_stop_force_and_handed_over() 
 
 #[test]
 fn without_force_a_guest_that_ignores_the_stop_is_left_to_its_lease() {
-    let stop = "stop_timeout = \"1s\"\nstop_force = \"never\"\n";
-    let w = Workplace::new(&format!("[defaults]\n{FAULTS}\n{stop}"));
-    w.install("unruly", "job.wasm");
-    w.write("plugins/job.toml", "[[jobs]]\nname = \"job\"\nevery = \"4s\"\npayload = { do = \"spin\" }\n");
-    let mut host = w.serve();
-    let claimed = host.wait_for("claimed", "default/job");
-    host.terminate();
+    let (w, host, run) = stopped_while_it_spins("stop_timeout = \"1s\"\nstop_force = \"never\"\n");
     let (_, stderr) = host.ended();
     assert!(stderr.contains("stop timeout has passed"), "{stderr}");
-    let run = w.show("job", claimed["run"].as_str().expect("a run has a slot"));
+    let run = w.show("job", &run);
     assert_eq!((&run["outcome"], &run["released"]), (&Value::Null, &Value::from(false)), "{run}");
     assert_eq!(run["attempts"][0]["end"], Value::Null, "{run}");
 }

@@ -1,6 +1,7 @@
 //! What a run keeps: its checkpoint, and the tenant's key-value space.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -53,7 +54,7 @@ impl From<StorageError> for Error {
 /// Keys have at most 512 bytes, values 1 MiB. Writes are durable before they return and refused once the lease is lost;
 /// while it is in doubt they wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Kv<'a>(#[allow(dead_code)] &'a Run);
+pub struct Kv<'a>(PhantomData<&'a Run>);
 
 impl Run {
     /// The checkpoint that this or an earlier attempt of the run saved last, as JSON.
@@ -80,7 +81,7 @@ impl Run {
     /// The tenant's key-value space.
     #[must_use]
     pub fn kv(&self) -> Kv<'_> {
-        Kv(self)
+        Kv(PhantomData)
     }
 
     /// A setting the operator gave the tenant and the job's manifest asks for. A secret is a placeholder, which the host

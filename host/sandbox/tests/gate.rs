@@ -188,14 +188,20 @@ async fn a_loss_wakes_a_held_write_and_it_is_not_done() {
     }
 }
 
+/// A guest that waits for a storage which never answers.
+async fn stuck(sandbox: &leasehold_sandbox::Sandbox, guest: Vec<u8>) -> leasehold_sandbox::Execution {
+    let storage = Arc::new(Stuck::default());
+    let effects = Effects { storage: storage.clone(), ..Effects::default() };
+    let execution = start_effects(sandbox, guest, effects).await;
+    storage.reached.subscribe().wait_for(|reached| *reached).await.expect("it is there");
+    execution
+}
+
 #[tokio::test]
 async fn a_guest_that_waits_for_its_storage_is_ended_by_force_wherever_it_waits() {
     let sandbox = sandbox();
     for (import, params, call, writes) in STORED {
-        let stuck = Arc::new(Stuck::default());
-        let effects = Effects { storage: stuck.clone(), ..Effects::default() };
-        let execution = start_effects(&sandbox, calling(import, params, call), effects).await;
-        stuck.reached.subscribe().wait_for(|reached| *reached).await.expect("it is there");
+        let execution = stuck(&sandbox, calling(import, params, call)).await;
         ends_by_force(execution).await;
         if *writes {
             let gate = Arc::new(ManualGate::new(GateState::InDoubt));
@@ -210,10 +216,7 @@ async fn a_guest_that_waits_for_its_storage_is_ended_by_force_wherever_it_waits(
 async fn a_loss_wakes_a_guest_that_waits_for_its_storage() {
     let sandbox = sandbox();
     for (import, params, call, writes) in STORED {
-        let stuck = Arc::new(Stuck::default());
-        let effects = Effects { storage: stuck.clone(), ..Effects::default() };
-        let execution = start_effects(&sandbox, calling(import, params, call), effects).await;
-        stuck.reached.subscribe().wait_for(|reached| *reached).await.expect("it is there");
+        let execution = stuck(&sandbox, calling(import, params, call)).await;
         execution.signal().stop(StopReason::Lost);
         let said = execution.await;
         // A write that was sent may be done all the same, which `lost` would deny: it is `other` then.
