@@ -49,6 +49,9 @@ pub fn usage(ended: &Ended) -> Usage {
         peak_memory: used.peak_memory as u64,
         host_calls: used.host_calls,
         log_bytes: used.log_bytes as u64,
+        http_sent: used.http_sent,
+        http_received: used.http_received,
+        fuel: used.fuel,
     }
 }
 

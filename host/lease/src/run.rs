@@ -380,4 +380,13 @@ pub struct Usage {
     pub host_calls: u64,
     /// Bytes of log kept.
     pub log_bytes: u64,
+    /// Bytes of its HTTP requests.
+    #[serde(default)]
+    pub http_sent: u64,
+    /// Bytes of the responses to them.
+    #[serde(default)]
+    pub http_received: u64,
+    /// Fuel burnt, where it was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<u64>,
 }

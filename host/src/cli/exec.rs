@@ -158,7 +158,7 @@ impl Exec {
     }
 
     fn tell(&self, ended: Ended, said: Vec<SaidRecord>, out: &mut Output) -> Result<Exit, CliError> {
-        let usage = UsageRecord { usage: outcome::usage(&ended), fuel: ended.usage.fuel };
+        let usage = outcome::usage(&ended);
         let end = End::of(ended);
         if out.is_json() {
             out.object(&Record::new(&end, usage, said))?;
@@ -297,21 +297,12 @@ struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     output_hex: Option<String>,
     error: Option<FailureRecord>,
-    usage: UsageRecord,
+    usage: Usage,
     logs: Vec<SaidRecord>,
 }
 
-#[derive(Debug, Serialize)]
-struct UsageRecord {
-    #[serde(flatten)]
-    usage: Usage,
-    /// Where it was counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fuel: Option<u64>,
-}
-
 impl Record {
-    fn new(end: &End, usage: UsageRecord, logs: Vec<SaidRecord>) -> Record {
+    fn new(end: &End, usage: Usage, logs: Vec<SaidRecord>) -> Record {
         let (status, output, error) = match end {
             End::Success(output) => ("success", Some(OutputRecord::new(output, false)), None),
             End::Failed(failure) => ("failed", None, Some(FailureRecord::new(failure))),
@@ -374,11 +365,11 @@ mod tests {
 
     #[test]
     fn the_whole_run_as_json_has_stable_names() {
-        let usage = UsageRecord { usage: Usage::default(), fuel: None };
+        let usage = Usage::default();
         let record = Record::new(&End::Success(b"[1]".to_vec()), usage, Vec::new());
         assert_eq!(
             serde_json::to_string(&record).unwrap(),
-            r#"{"status":"success","output":[1],"error":null,"usage":{"wall_ms":0,"cpu_ms":0,"peak_memory":0,"host_calls":0,"log_bytes":0},"logs":[]}"#
+            r#"{"status":"success","output":[1],"error":null,"usage":{"wall_ms":0,"cpu_ms":0,"peak_memory":0,"host_calls":0,"log_bytes":0,"http_sent":0,"http_received":0},"logs":[]}"#
         );
     }
 }

@@ -103,11 +103,22 @@ fn attempt_lines(attempt: &AttemptRecord, paint: Paint) -> String {
         detail("plugin", &digest.to_string());
     }
     if let Some(used) = attempt.usage {
-        let (wall, cpu) = (duration_ms(used.wall_ms), duration_ms(used.cpu_ms));
-        let (memory, log) = (bytes(used.peak_memory), bytes(used.log_bytes));
-        detail("used", &format!("{wall}, processor {cpu}, memory {memory}, {} host calls, log {log}", used.host_calls));
+        detail("used", &used_line(&used));
     }
     page
+}
+
+fn used_line(used: &Usage) -> String {
+    let (wall, cpu) = (duration_ms(used.wall_ms), duration_ms(used.cpu_ms));
+    let (memory, log) = (bytes(used.peak_memory), bytes(used.log_bytes));
+    let mut line = format!("{wall}, processor {cpu}, memory {memory}, {} host calls, log {log}", used.host_calls);
+    if used.http_sent + used.http_received > 0 {
+        line += &format!(", HTTP {} sent and {} received", bytes(used.http_sent), bytes(used.http_received));
+    }
+    if let Some(fuel) = used.fuel {
+        line += &format!(", fuel {fuel}");
+    }
+    line
 }
 
 fn output_lines(output: &[u8], cut: bool) -> String {
@@ -137,15 +148,16 @@ fn failure_lines(failure: &Failure, paint: Paint) -> String {
 mod tests {
     use super::super::record::tests::taken_over;
     use super::*;
-    use leasehold_lease::run::{Progress, Usage};
+    use leasehold_lease::run::Progress;
 
     #[test]
     fn a_run_is_shown_with_all_its_attempts() {
         let mut view = taken_over();
         view.run.status = Status::Success;
         view.run.ended_at = Some(Millis(4_000));
+        let used = Usage { http_sent: 300, http_received: 2 << 10, fuel: Some(12), ..Usage::default() };
         view.run.attempts[1].usage =
-            Some(Usage { wall_ms: 1_500, cpu_ms: 20, peak_memory: 1 << 20, host_calls: 7, log_bytes: 100 });
+            Some(Usage { wall_ms: 1_500, cpu_ms: 20, peak_memory: 1 << 20, host_calls: 7, log_bytes: 100, ..used });
         view.run.outcome = Some(Outcome::Success { output: br#"{"n":1}"#.to_vec(), cut: false });
         view.run.progress = Some(Progress { done: 3, total: Some(10), message: "half-way".into() });
         let page = page(&view, Millis(9_000), Paint(false));
@@ -170,7 +182,8 @@ mod tests {
              \x20 from    1970-01-01T00:00:02.000Z until …\n\
              \x20 fence   2\n\
              \x20 plugin  {digest}\n\
-             \x20 used    1.5 s, processor 20 ms, memory 1.0 MiB, 7 host calls, log 100 B\n\
+             \x20 used    1.5 s, processor 20 ms, memory 1.0 MiB, 7 host calls, log 100 B, \
+             HTTP 300 B sent and 2.0 KiB received, fuel 12\n\
              \n\
              output\n\
              \x20 {{\n\

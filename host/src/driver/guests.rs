@@ -68,24 +68,11 @@ impl Driver {
         self.calls.tasks.spawn(async move {
             // The log is complete before the run is: whoever sees the outcome can read all of it.
             let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
-            tell_network(&run, &ended);
             drop(in_use);
-            // The record has no place for fuel: it is told here.
-            if let Some(fuel) = ended.usage.fuel {
-                tracing::info!(%job, run = %start.run, fuel, "fuel that the attempt has burnt");
-            }
             let input = ended_input(start.run, token, &ended);
             // The driver has ended: nobody is left to hear it.
             drop(news.send(News::Input(job, input)));
         });
-    }
-}
-
-/// What went over the network, which the record has no field for.
-fn tell_network(run: &RunKey, ended: &leasehold_sandbox::Ended) {
-    let (sent, received) = (ended.usage.http_sent, ended.usage.http_received);
-    if sent + received > 0 {
-        tracing::info!(%run, sent, received, "bytes of its HTTP requests and of the responses");
     }
 }
 

@@ -9,6 +9,7 @@
 mod beside;
 mod busy;
 mod codec;
+mod desk;
 mod error;
 mod flushes;
 mod guard;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 pub use error::{OpenError, SqliteError};
 
+use self::desk::Desk;
 use self::flushes::Flushes;
 use self::guard::FileGuard;
 use self::turnstile::Turnstile;
@@ -87,7 +89,8 @@ impl SqliteStore {
         let turnstile = Arc::new(Turnstile::default());
         let start = |name, db, access| {
             let (file, turnstile, flushes) = (file.clone(), turnstile.clone(), Some(flushes.clone()));
-            let station = Station { db, file, access, turnstile, flushes, clock: clock.clone(), batch };
+            let desk = Desk::new(db);
+            let station = Station { desk, file, access, turnstile, flushes, clock: clock.clone(), batch };
             Worker::start(name, &path, station).map(Arc::new)
         };
         Ok(SqliteStore {
@@ -115,7 +118,8 @@ impl SqliteStore {
         let file = FileGuard::of(&path).map_err(|source| OpenError::Folder { path: path.to_path_buf(), source })?;
         let clock = clock::machine();
         let (access, turnstile) = (Access::Read, Arc::default());
-        let station = Station { db, file, access, turnstile, flushes: None, clock: clock.clone(), batch: BATCH };
+        let desk = Desk::new(db);
+        let station = Station { desk, file, access, turnstile, flushes: None, clock: clock.clone(), batch: BATCH };
         let only = Arc::new(Worker::start("sqlite-reads", &path, station)?);
         let (heartbeats, changes) = (Arc::clone(&only), Arc::clone(&only));
         Ok(SqliteStore { heartbeats, changes, reads: only, path, clock, identity, wakeups: Wakeups::default() })

@@ -176,7 +176,7 @@ impl Load {
     async fn pair(&self, job: &JobKey) -> Result<Duration, BenchError> {
         let Won { run, token, took } = self.claim(job).await?;
         let outcome = Outcome::Success { output: Vec::new(), cut: false };
-        let usage = Usage { wall_ms: 1_234, cpu_ms: 56, peak_memory: 1 << 21, host_calls: 7, log_bytes: 0 };
+        let usage = Usage { wall_ms: 1_234, cpu_ms: 56, peak_memory: 1 << 21, host_calls: 7, ..Usage::default() };
         let finish = Finish { run, token, outcome, usage };
         let answer = self.answered(|| self.store.finish(job, &finish)).await?.answer;
         if answer != Accepted::Done {

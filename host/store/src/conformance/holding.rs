@@ -91,7 +91,16 @@ pub async fn every_outcome_is_read_back_as_it_was_written(bench: &Bench) {
         details: vec![(text.clone(), String::new()), ("b".into(), text.clone())],
         retryable: true,
     };
-    let usage = Usage { wall_ms: u64::MAX, cpu_ms: 2, peak_memory: 1 << 63, host_calls: 0, log_bytes: 9 };
+    let usage = Usage {
+        wall_ms: u64::MAX,
+        cpu_ms: 2,
+        peak_memory: 1 << 63,
+        host_calls: 0,
+        log_bytes: 9,
+        http_sent: u64::MAX - 1,
+        http_received: 5,
+        fuel: Some(u64::MAX),
+    };
     let outcomes = [
         Outcome::Success { output: (0..=255).collect(), cut: true },
         Outcome::Success { output: Vec::new(), cut: false },

@@ -9,20 +9,21 @@ use leasehold_lease::write::{Around, Change, Write, Written};
 use rusqlite::{Connection, OptionalExtension, named_params};
 
 use super::codec::{self, Columns};
+use super::desk::Desk;
 use super::error::Fault;
 use super::load::{self, Loaded, Need};
 use super::save;
 use crate::view::{HOST_KEPT, HostOrders, HostRecord, HostReport, TOLD_KEPT, Told};
 
 /// A write of an attempt: the rule decides, and what it allows is done in the same transaction.
-pub(super) fn write(db: &Connection, key: &JobKey, now: Millis, write: &Write) -> Result<Stamped<Written>, Fault> {
-    let loaded = load::job(db, key, &Need::Run(&write.run))?;
-    let around = around(db, &key.tenant, &write.change)?;
+pub(super) fn write(desk: &Desk, key: &JobKey, now: Millis, write: &Write) -> Result<Stamped<Written>, Fault> {
+    let loaded = load::job(desk, key, &Need::Run(&write.run))?;
+    let around = around(desk, &key.tenant, &write.change)?;
     let mut job = loaded.job.clone();
     let decided = rules::write(&mut job, now, write, &around);
-    save::difference(db, key, &loaded, &job)?;
+    save::difference(desk, key, &loaded, job)?;
     if decided.answer.carry_out {
-        carry_out(db, key, &loaded, write, &around)?;
+        carry_out(desk, key, &loaded, write, &around)?;
     }
     Ok(decided.map(|answer| answer.written))
 }

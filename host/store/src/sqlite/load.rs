@@ -10,9 +10,11 @@ use leasehold_lease::write::LastWrite;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::codec::{self, Columns};
+use super::desk::Desk;
 use super::error::Fault;
 
 /// A job as it was before a rule was applied, and where its rows are.
+#[derive(Clone)]
 pub(super) struct Loaded {
     /// The job's row; none for a job that the file does not know.
     pub(super) job_row: Option<i64>,
@@ -20,6 +22,8 @@ pub(super) struct Loaded {
     pub(super) run_rows: BTreeMap<RunId, i64>,
     /// The job with those runs.
     pub(super) job: Job,
+    /// Whether every running run is among them.
+    pub(super) all_running: bool,
 }
 
 /// Which runs a rule may look at.
@@ -38,18 +42,37 @@ pub(super) enum Need<'a> {
     Prune(Millis),
 }
 
-/// Reads a job for a rule.
-pub(super) fn job(db: &Connection, key: &JobKey, need: &Need<'_>) -> Result<Loaded, Fault> {
-    let mut loaded = Loaded { job_row: None, run_rows: BTreeMap::new(), job: Job::default() };
-    let Some((row, record)) = job_record(db, key)? else { return Ok(loaded) };
-    loaded.job_row = Some(row);
-    loaded.job = record;
+/// Reads a job for a rule, as far as it is not known already.
+pub(super) fn job(desk: &Desk, key: &JobKey, need: &Need<'_>) -> Result<Loaded, Fault> {
+    if let Some(mut known) = desk.take(key) {
+        match need {
+            Need::JobOnly | Need::Running => return Ok(known),
+            Need::Run(id) | Need::Claim(id) => {
+                if let Some(row) = known.job_row.filter(|_| !known.job.runs.contains_key(id)) {
+                    known.named(desk, key, row, id)?;
+                    known.payload(desk, id)?;
+                }
+                return Ok(known);
+            }
+            Need::Trigger(_) | Need::Prune(_) => {}
+        }
+    }
+    read(desk, key, need)
+}
+
+fn read(db: &Connection, key: &JobKey, need: &Need<'_>) -> Result<Loaded, Fault> {
+    let Some((row, record)) = job_record(db, key)? else {
+        let (job_row, run_rows, job) = (None, BTreeMap::new(), Job::default());
+        return Ok(Loaded { job_row, run_rows, job, all_running: true });
+    };
+    let (job_row, run_rows, all_running) = (Some(row), BTreeMap::new(), false);
+    let mut loaded = Loaded { job_row, run_rows, job: record, all_running };
     match need {
         Need::JobOnly => {}
         Need::Run(id) => loaded.named(db, key, row, id)?,
-        Need::Running => loaded.others(db, key, include_str!("sql/runs_running.sql"), [row])?,
+        Need::Running => loaded.running(db, key, row)?,
         Need::Claim(id) => {
-            loaded.others(db, key, include_str!("sql/runs_running.sql"), [row])?;
+            loaded.running(db, key, row)?;
             loaded.named(db, key, row, id)?;
             loaded.payload(db, id)?;
         }
@@ -106,6 +129,12 @@ impl Loaded {
         run.outcome = outcome(db, key, row, &run)?;
         self.keep(id.clone(), row, run);
         Ok(())
+    }
+
+    /// Every running run, with its current attempt.
+    fn running(&mut self, db: &Connection, key: &JobKey, job_row: i64) -> Result<(), Fault> {
+        self.all_running = true;
+        self.others(db, key, include_str!("sql/runs_running.sql"), [job_row])
     }
 
     /// Runs that stand beside it, with their current attempt.
@@ -218,6 +247,9 @@ fn decode_attempt(row: &Columns<'_>) -> Result<AttemptRecord, Fault> {
             peak_memory: row.bits("peak_memory")?,
             host_calls: row.bits("host_calls")?,
             log_bytes: row.bits("log_bytes")?,
+            http_sent: row.some_bits("http_sent")?.unwrap_or(0),
+            http_received: row.some_bits("http_received")?.unwrap_or(0),
+            fuel: row.some_bits("fuel")?,
         }),
         None => None,
     };

@@ -5,31 +5,37 @@ use leasehold_lease::run::{AttemptRecord, Job, Outcome, Run};
 use rusqlite::{Connection, ToSql, named_params};
 
 use super::codec::{self, bits, ms};
+use super::desk::Desk;
 use super::error::Fault;
 use super::load::Loaded;
 
-/// Writes the difference between the job as it was loaded and as it is `after` a rule. Answers the job's row; none when
-/// the job is still unknown, because a refusal creates nothing.
-pub(super) fn difference(db: &Connection, key: &JobKey, before: &Loaded, after: &Job) -> Result<Option<i64>, Fault> {
+/// Writes the difference between the job as it was loaded and as it is `after` a rule. A job that is unknown and was
+/// refused stays unknown.
+pub(super) fn difference(desk: &Desk, key: &JobKey, before: &Loaded, after: Job) -> Result<(), Fault> {
     if after.revision == before.job.revision {
         // S11: a refusal changes nothing. The record is compared in full, so a rule that forgot to say so is found.
-        assert!(*after == before.job, "the job changed and its revision did not");
-        return Ok(before.job_row);
+        assert!(after == before.job, "the job changed and its revision did not");
+        if before.job_row.is_some() && before.all_running {
+            desk.keep(key, before.clone());
+        }
+        return Ok(());
     }
-    let job = job_record(db, key, before.job_row, after)?;
+    let job = job_record(desk, key, before.job_row, &after)?;
+    let mut run_rows = before.run_rows.clone();
     for (id, run) in &after.runs {
         match (before.run_rows.get(id), before.job.runs.get(id)) {
-            (Some(row), Some(old)) => changed_run(db, *row, old, run)?,
-            _ => new_run(db, job, id, run)?,
+            (Some(row), Some(old)) => changed_run(desk, *row, old, run)?,
+            _ => drop(run_rows.insert(id.clone(), new_run(desk, job, id, run)?)),
         }
     }
     for (id, row) in &before.run_rows {
         if !after.runs.contains_key(id) {
-            execute(db, include_str!("sql/delete_run.sql"), [row])?;
+            execute(desk, include_str!("sql/delete_run.sql"), [row])?;
         }
     }
-    gone(db, job, &before.job, after)?;
-    Ok(Some(job))
+    gone(desk, job, &before.job, &after)?;
+    desk.keep(key, Loaded { job_row: Some(job), run_rows, job: after, all_running: before.all_running });
+    Ok(())
 }
 
 fn job_record(db: &Connection, key: &JobKey, row: Option<i64>, job: &Job) -> Result<i64, Fault> {
@@ -60,7 +66,8 @@ fn job_record(db: &Connection, key: &JobKey, row: Option<i64>, job: &Job) -> Res
     }
 }
 
-fn new_run(db: &Connection, job: i64, id: &RunId, run: &Run) -> Result<(), Fault> {
+/// Writes a run that is new, and answers its row.
+fn new_run(db: &Connection, job: i64, id: &RunId, run: &Run) -> Result<i64, Fault> {
     let (slot, demand) = codec::run_columns(id);
     let name = named_params! { ":job": job, ":slot": slot, ":demand": demand, ":due": run.due.0 };
     run_record(db, include_str!("sql/insert_run.sql"), name, run)?;
@@ -69,7 +76,8 @@ fn new_run(db: &Connection, job: i64, id: &RunId, run: &Run) -> Result<(), Fault
         execute(db, include_str!("sql/insert_payload.sql"), (row, payload))?;
     }
     attempts(db, row, &[], &run.attempts)?;
-    run.outcome.as_ref().map_or(Ok(()), |outcome| new_outcome(db, row, outcome))
+    run.outcome.as_ref().map_or(Ok(()), |outcome| new_outcome(db, row, outcome))?;
+    Ok(row)
 }
 
 fn changed_run(db: &Connection, row: i64, old: &Run, run: &Run) -> Result<(), Fault> {
@@ -114,9 +122,10 @@ fn run_record(db: &Connection, sql: &str, name: &[(&'static str, &dyn ToSql)], r
 
 fn attempts(db: &Connection, run: i64, old: &[AttemptRecord], new: &[AttemptRecord]) -> Result<(), Fault> {
     for attempt in new {
-        let before = old.iter().rev().find(|a| a.attempt == attempt.attempt);
-        if before != Some(attempt) {
-            save_attempt(db, run, attempt)?;
+        match old.iter().rev().find(|a| a.attempt == attempt.attempt) {
+            Some(before) if before == attempt => {}
+            Some(_) => attempt_record(db, include_str!("sql/update_attempt.sql"), run, attempt, &[])?,
+            None => new_attempt(db, run, attempt)?,
         }
     }
     match (old.first(), new.first()) {
@@ -127,38 +136,50 @@ fn attempts(db: &Connection, run: i64, old: &[AttemptRecord], new: &[AttemptReco
     }
 }
 
-fn save_attempt(db: &Connection, run: i64, attempt: &AttemptRecord) -> Result<(), Fault> {
+fn new_attempt(db: &Connection, run: i64, attempt: &AttemptRecord) -> Result<(), Fault> {
+    let started = named_params! {
+        ":token": attempt.token.0,
+        ":fence": bits(attempt.fence.0),
+        ":runner": attempt.runner,
+        ":lease_ms": ms(attempt.terms.lease),
+        ":max_attempts": attempt.terms.max_attempts,
+        ":overlap": codec::overlap_word(attempt.terms.overlap),
+        ":catch_up_ms": ms(attempt.terms.catch_up),
+        ":max_late_ms": ms(attempt.terms.max_late),
+        ":history_size": attempt.terms.history_size,
+        ":digest": attempt.digest.map(|digest| digest.0),
+        ":started_at": attempt.started_at.0,
+    };
+    attempt_record(db, include_str!("sql/insert_attempt.sql"), run, attempt, started)
+}
+
+fn attempt_record(
+    db: &Connection,
+    sql: &str,
+    run: i64,
+    attempt: &AttemptRecord,
+    started: &[(&'static str, &dyn ToSql)],
+) -> Result<(), Fault> {
     let usage = attempt.usage.as_ref();
-    execute_named(
-        db,
-        include_str!("sql/save_attempt.sql"),
-        named_params! {
-            ":run": run,
-            ":attempt": attempt.attempt.0,
-            ":token": attempt.token.0,
-            ":fence": bits(attempt.fence.0),
-            ":runner": attempt.runner,
-            ":lease_ms": ms(attempt.terms.lease),
-            ":max_attempts": attempt.terms.max_attempts,
-            ":overlap": codec::overlap_word(attempt.terms.overlap),
-            ":catch_up_ms": ms(attempt.terms.catch_up),
-            ":max_late_ms": ms(attempt.terms.max_late),
-            ":history_size": attempt.terms.history_size,
-            ":digest": attempt.digest.map(|digest| digest.0),
-            ":started_at": attempt.started_at.0,
-            ":ended_at": attempt.ended.map(|(at, _)| at.0),
-            ":ended": attempt.ended.map(|(_, how)| how.word()),
-            ":last_log": bits(attempt.last_log.number),
-            ":last_log_answer": attempt.last_log.written.word(),
-            ":last_write": bits(attempt.last_write.number),
-            ":last_write_answer": attempt.last_write.written.word(),
-            ":wall_ms": usage.map(|u| bits(u.wall_ms)),
-            ":cpu_ms": usage.map(|u| bits(u.cpu_ms)),
-            ":peak_memory": usage.map(|u| bits(u.peak_memory)),
-            ":host_calls": usage.map(|u| bits(u.host_calls)),
-            ":log_bytes": usage.map(|u| bits(u.log_bytes)),
-        },
-    )
+    let record = named_params! {
+        ":ended_at": attempt.ended.map(|(at, _)| at.0),
+        ":ended": attempt.ended.map(|(_, how)| how.word()),
+        ":last_log": bits(attempt.last_log.number),
+        ":last_log_answer": attempt.last_log.written.word(),
+        ":last_write": bits(attempt.last_write.number),
+        ":last_write_answer": attempt.last_write.written.word(),
+        ":wall_ms": usage.map(|u| bits(u.wall_ms)),
+        ":cpu_ms": usage.map(|u| bits(u.cpu_ms)),
+        ":peak_memory": usage.map(|u| bits(u.peak_memory)),
+        ":host_calls": usage.map(|u| bits(u.host_calls)),
+        ":log_bytes": usage.map(|u| bits(u.log_bytes)),
+        ":http_sent": usage.map(|u| bits(u.http_sent)),
+        ":http_received": usage.map(|u| bits(u.http_received)),
+        ":fuel": usage.and_then(|u| u.fuel).map(bits),
+        ":run": run,
+        ":attempt": attempt.attempt.0,
+    };
+    execute_named(db, sql, &[record, started].concat())
 }
 
 fn new_outcome(db: &Connection, run: i64, outcome: &Outcome) -> Result<(), Fault> {
@@ -204,15 +225,13 @@ fn gone(db: &Connection, job: i64, before: &Job, after: &Job) -> Result<(), Faul
     Ok(())
 }
 
-/// Binds values by name. They lie in the order of the statement, or nearly: SQLite would look through all names for each,
-/// which took a busy writer a twentieth of its time.
+/// Binds values whose names lie in the order of the statement: looking each name up took a busy writer a twentieth of its
+/// time. In tests the names are compared.
 fn execute_named(db: &Connection, sql: &str, values: &[(&str, &dyn ToSql)]) -> Result<(), Fault> {
     let mut statement = db.prepare_cached(sql)?;
+    assert_eq!(values.len(), statement.parameter_count(), "values for {sql}");
     for (place, (name, value)) in (1..).zip(values) {
-        let place = match statement.parameter_name(place) == Some(*name) {
-            true => place,
-            false => statement.parameter_index(name)?.unwrap_or_else(|| panic!("{name} is not in {sql}")),
-        };
+        debug_assert_eq!(statement.parameter_name(place), Some(*name), "the order of values in {sql}");
         statement.raw_bind_parameter(place, value)?;
     }
     statement.raw_execute()?;

@@ -1,5 +1,6 @@
 //! SQLite under the suite that every driver passes, and its own traps.
 
+mod desk;
 mod durable;
 mod files;
 mod older;

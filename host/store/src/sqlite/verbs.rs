@@ -13,9 +13,9 @@ use leasehold_lease::rules;
 use leasehold_lease::run::{Hold, Job};
 use leasehold_lease::time::Millis;
 use leasehold_lease::write::{Write, Written};
-use rusqlite::Connection;
 use tokio::sync::broadcast;
 
+use super::desk::Desk;
 use super::error::Fault;
 use super::load::{self, Need};
 use super::{SqliteStore, beside, read, save, worker};
@@ -39,13 +39,13 @@ impl LeaseStore for SqliteStore {
     async fn claim(&self, job: &JobKey, claim: &Claim) -> Result<Stamped<ClaimAnswer>, StoreError> {
         let (key, claim) = (job.clone(), claim.clone());
         let rule =
-            move |db: &Connection, now| on(db, &key, &Need::Claim(&claim.run), |job| rules::claim(job, now, &claim));
+            move |db: &Desk, now| on(db, &key, &Need::Claim(&claim.run), |job| rules::claim(job, now, &claim));
         self.changes.call("claiming a run", rule).await
     }
 
     async fn heartbeats(&self, beats: &[(JobKey, Heartbeat)]) -> Result<Vec<Each<HeartbeatAnswer>>, StoreError> {
         let beats = beats.to_vec();
-        let work = move |db: &Connection, now| {
+        let work = move |db: &Desk, now| {
             let renew = |(key, beat): &(JobKey, Heartbeat)| {
                 soundly(|| on(db, key, &Need::Run(&beat.run), |job| rules::heartbeat(job, now, beat)))
             };
@@ -58,13 +58,13 @@ impl LeaseStore for SqliteStore {
     async fn finish(&self, job: &JobKey, finish: &Finish) -> Result<Stamped<Accepted>, StoreError> {
         let (key, finish) = (job.clone(), finish.clone());
         let rule =
-            move |db: &Connection, now| on(db, &key, &Need::Run(&finish.run), |job| rules::finish(job, now, &finish));
+            move |db: &Desk, now| on(db, &key, &Need::Run(&finish.run), |job| rules::finish(job, now, &finish));
         self.changes.call("recording the end of a run", rule).await
     }
 
     async fn release(&self, job: &JobKey, release: &Release) -> Result<Stamped<Accepted>, StoreError> {
         let (key, release) = (job.clone(), release.clone());
-        let rule = move |db: &Connection, now| {
+        let rule = move |db: &Desk, now| {
             on(db, &key, &Need::Run(&release.run), |job| rules::release(job, now, &release))
         };
         let released = self.changes.call("handing a run over", rule).await?;
@@ -76,7 +76,7 @@ impl LeaseStore for SqliteStore {
 
     async fn write(&self, job: &JobKey, write: &Write) -> Result<Stamped<Written>, StoreError> {
         let (key, write) = (job.clone(), write.clone());
-        let work = move |db: &Connection, now| beside::write(db, &key, now, &write);
+        let work = move |db: &Desk, now| beside::write(db, &key, now, &write);
         self.changes.call("writing beside a run", work).await
     }
 
@@ -98,7 +98,7 @@ impl LeaseStore for SqliteStore {
         limit: usize,
     ) -> Result<Vec<String>, StoreError> {
         let (tenant, prefix, after) = (tenant.clone(), prefix.to_owned(), after.map(str::to_owned));
-        let work = move |db: &Connection, _| beside::keys(db, &tenant, &prefix, after.as_deref(), limit);
+        let work = move |db: &Desk, _| beside::keys(db, &tenant, &prefix, after.as_deref(), limit);
         self.reads.call("listing keys", work).await
     }
 
@@ -109,7 +109,7 @@ impl LeaseStore for SqliteStore {
 
     async fn announce(&self, jobs: &[(JobKey, Announce)]) -> Result<Vec<Each<AnnounceAnswer>>, StoreError> {
         let offers = jobs.to_vec();
-        let work = move |db: &Connection, now| {
+        let work = move |db: &Desk, now| {
             let tell = |(key, offer): &(JobKey, Announce)| {
                 soundly(|| on(db, key, &Need::JobOnly, |job| announce(job, now, offer)))
             };
@@ -121,7 +121,7 @@ impl LeaseStore for SqliteStore {
 
     async fn trigger(&self, job: &JobKey, trigger: &Trigger) -> Result<Stamped<TriggerAnswer>, StoreError> {
         let (key, trigger) = (job.clone(), trigger.clone());
-        let rule = move |db: &Connection, now| {
+        let rule = move |db: &Desk, now| {
             on(db, &key, &Need::Trigger(&trigger.id), |job| rules::trigger(job, now, &trigger))
         };
         let triggered = self.changes.call("storing an on-demand run", rule).await?;
@@ -134,26 +134,26 @@ impl LeaseStore for SqliteStore {
     async fn cancel(&self, job: &JobKey, cancel: &Cancel) -> Result<Stamped<CancelAnswer>, StoreError> {
         let (key, cancel) = (job.clone(), cancel.clone());
         let rule =
-            move |db: &Connection, now| on(db, &key, &Need::Run(&cancel.run), |job| rules::cancel(job, now, &cancel));
+            move |db: &Desk, now| on(db, &key, &Need::Run(&cancel.run), |job| rules::cancel(job, now, &cancel));
         self.changes.call("cancelling a run", rule).await
     }
 
     async fn close(&self, job: &JobKey, close: &Close) -> Result<Stamped<CloseAnswer>, StoreError> {
         let (key, close) = (job.clone(), close.clone());
         let rule =
-            move |db: &Connection, now| on(db, &key, &Need::Run(&close.run), |job| rules::close(job, now, &close));
+            move |db: &Desk, now| on(db, &key, &Need::Run(&close.run), |job| rules::close(job, now, &close));
         self.changes.call("closing an orphaned run", rule).await
     }
 
     async fn unblock(&self, job: &JobKey, unblock: &Unblock) -> Result<Stamped<UnblockAnswer>, StoreError> {
         let (key, unblock) = (job.clone(), unblock.clone());
-        let rule = move |db: &Connection, now| on(db, &key, &Need::Running, |job| rules::unblock(job, now, &unblock));
+        let rule = move |db: &Desk, now| on(db, &key, &Need::Running, |job| rules::unblock(job, now, &unblock));
         self.changes.call("unblocking a job", rule).await
     }
 
     async fn hold(&self, job: &JobKey, hold: Option<&Hold>) -> Result<Stamped<()>, StoreError> {
         let (key, hold) = (job.clone(), hold.cloned());
-        let rule = move |db: &Connection, now| on(db, &key, &Need::JobOnly, |job| rules::hold(job, now, hold.as_ref()));
+        let rule = move |db: &Desk, now| on(db, &key, &Need::JobOnly, |job| rules::hold(job, now, hold.as_ref()));
         self.changes.call("holding a job back", rule).await
     }
 
@@ -164,7 +164,7 @@ impl LeaseStore for SqliteStore {
         limit: usize,
     ) -> Result<Checked<Vec<RunStanding>>, StoreError> {
         let (tenants, after) = (tenants.to_vec(), after.cloned());
-        let work = move |db: &Connection, now| {
+        let work = move |db: &Desk, now| {
             Ok(Checked { now, answer: read::unfinished(db, &tenants, after.as_ref(), limit)? })
         };
         self.reads.call("looking for unfinished runs", work).await
@@ -172,31 +172,31 @@ impl LeaseStore for SqliteStore {
 
     async fn check(&self, runs: &[RunKey]) -> Result<Checked<Vec<RunStanding>>, StoreError> {
         let runs = runs.to_vec();
-        let work = move |db: &Connection, now| Ok(Checked { now, answer: read::check(db, &runs)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::check(db, &runs)? });
         self.reads.call("looking at runs", work).await
     }
 
     async fn show(&self, run: &RunKey) -> Result<Checked<Option<RunView>>, StoreError> {
         let key = run.clone();
-        let work = move |db: &Connection, now| Ok(Checked { now, answer: read::show(db, &key)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::show(db, &key)? });
         self.reads.call("reading a run", work).await
     }
 
     async fn history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError> {
         let query = query.clone();
-        let work = move |db: &Connection, now| Ok(Checked { now, answer: read::history(db, &query)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::history(db, &query)? });
         self.reads.call("reading the history", work).await
     }
 
     async fn jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
-        let work = move |db: &Connection, now| Ok(Checked { now, answer: read::jobs(db)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::jobs(db)? });
         self.reads.call("listing jobs", work).await
     }
 
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {
         let key = job.clone();
         let rule =
-            move |db: &Connection, now| on(db, &key, &Need::Prune(now), |job| rules::prune(job, now, history_size));
+            move |db: &Desk, now| on(db, &key, &Need::Prune(now), |job| rules::prune(job, now, history_size));
         let pruned = self.changes.call("pruning old runs", rule).await?;
         Ok(pruned.map(|runs| runs.len()))
     }
@@ -213,12 +213,12 @@ impl LeaseStore for SqliteStore {
 
     async fn report_host(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {
         let report = report.clone();
-        let work = move |db: &Connection, now| Ok(Checked { now, answer: beside::report_host(db, now, &report)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: beside::report_host(db, now, &report)? });
         self.changes.call("reporting this host", work).await
     }
 
     async fn hosts(&self) -> Result<Checked<Vec<HostRecord>>, StoreError> {
-        let work = move |db: &Connection, now| Ok(Checked { now, answer: beside::hosts(db)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: beside::hosts(db)? });
         self.reads.call("listing hosts", work).await
     }
 
@@ -242,16 +242,16 @@ impl SqliteStore {
 }
 
 /// Carries out one rule on one job: loads what it needs, and writes what it changed.
-fn on<A>(
-    db: &Connection,
+pub(super) fn on<A>(
+    desk: &Desk,
     key: &JobKey,
     need: &Need<'_>,
     rule: impl FnOnce(&mut Job) -> Stamped<A>,
 ) -> Result<Stamped<A>, Fault> {
-    let loaded = load::job(db, key, need)?;
+    let loaded = load::job(desk, key, need)?;
     let mut job = loaded.job.clone();
     let answer = rule(&mut job);
-    save::difference(db, key, &loaded, &job)?;
+    save::difference(desk, key, &loaded, job)?;
     Ok(answer)
 }
 

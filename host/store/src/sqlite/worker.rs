@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use leasehold_lease::time::Millis;
-use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::desk::Desk;
 use super::error::{Fault, OpenError, SqliteError, described};
 use super::flushes::Flushes;
 use super::guard::FileGuard;
-use super::schema;
 use super::turnstile::Turnstile;
 use crate::clock::Clock;
 use crate::error::StoreError;
@@ -64,7 +63,7 @@ impl Worker {
     pub(super) async fn call<A: Send + 'static>(
         &self,
         doing: &'static str,
-        work: impl FnMut(&Connection, Millis) -> Result<A, Fault> + Send + 'static,
+        work: impl FnMut(&Desk, Millis) -> Result<A, Fault> + Send + 'static,
     ) -> Result<A, StoreError> {
         let (reply, answer) = oneshot::channel();
         let call = Call { doing, path: self.path.clone(), work, done: None, reply };
@@ -113,7 +112,7 @@ pub(super) trait Request: Send {
     /// Whether anybody still waits for the answer.
     fn wanted(&self) -> bool;
     /// Runs it; on `false` the transaction is to be rolled back.
-    fn run(&mut self, db: &Connection, now: Millis) -> bool;
+    fn run(&mut self, desk: &Desk, now: Millis) -> bool;
     /// Tells the caller.
     fn answer(self: Box<Self>, fate: &Fate<'_>);
 }
@@ -126,14 +125,14 @@ struct Call<A, W> {
     reply: oneshot::Sender<Result<A, StoreError>>,
 }
 
-impl<A: Send, W: FnMut(&Connection, Millis) -> Result<A, Fault> + Send> Request for Call<A, W> {
+impl<A: Send, W: FnMut(&Desk, Millis) -> Result<A, Fault> + Send> Request for Call<A, W> {
     fn wanted(&self) -> bool {
         !self.reply.is_closed()
     }
 
-    fn run(&mut self, db: &Connection, now: Millis) -> bool {
+    fn run(&mut self, desk: &Desk, now: Millis) -> bool {
         // A rule that finds a record which cannot be stops this request and no other (S14).
-        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(db, now)))
+        let result = catch_unwind(AssertUnwindSafe(|| (self.work)(desk, now)))
             .unwrap_or_else(|panic| Err(Fault::RuleBroken(said(&*panic).to_owned())));
         self.done.insert(result).is_ok()
     }
@@ -155,7 +154,7 @@ impl<A: Send, W: FnMut(&Connection, Millis) -> Result<A, Fault> + Send> Request 
 
 /// What a thread works with.
 pub(super) struct Station {
-    pub(super) db: Connection,
+    pub(super) desk: Desk,
     pub(super) file: FileGuard,
     pub(super) access: Access,
     pub(super) turnstile: Arc<Turnstile>,
@@ -228,9 +227,9 @@ impl Station {
         while next < batch.len() {
             // The time of a change is read once the lock is held: before that it may stand still for as long as others
             // write.
-            let done = batch[next].run(&self.db, looked_at.unwrap_or_else(|| (self.clock)()));
+            let done = batch[next].run(&self.desk, looked_at.unwrap_or_else(|| (self.clock)()));
             // On a full disk or a failed read SQLite may have rolled everything back by itself.
-            if !done || self.db.is_autocommit() {
+            if !done || self.desk.is_autocommit() {
                 return self.apart(batch);
             }
             batch.extend(arriving.next());
@@ -248,7 +247,7 @@ impl Station {
             Access::Heartbeat | Access::Write => "BEGIN IMMEDIATE",
             Access::Read => "BEGIN",
         })?;
-        schema::still_known(&self.db)
+        self.desk.begun()
     }
 
     fn commit(&self) -> Result<(), Fault> {
@@ -281,13 +280,14 @@ impl Station {
     }
 
     fn step(&self, sql: &'static str) -> Result<(), Fault> {
-        self.db.prepare_cached(sql)?.execute([])?;
+        self.desk.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 
     /// Leaves no transaction open.
     fn roll_back(&self) {
-        if !self.db.is_autocommit()
+        self.desk.forget();
+        if !self.desk.is_autocommit()
             && let Err(fault) = self.step("ROLLBACK")
         {
             tracing::error!(?fault, "the store could not roll a transaction back");

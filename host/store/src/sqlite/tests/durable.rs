@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 use std::{fs, io};
 
+use super::super::desk::Desk;
 use super::super::error::SqliteError;
 use super::super::flushes::of_log;
 use super::threads::{insert, queued, rows, station};
@@ -78,12 +79,12 @@ async fn the_next_changes_are_made_during_a_flush_and_share_the_one_after_it() {
 async fn a_look_during_a_flush_waits_for_the_next() {
     let folder = fast_folder();
     let (writes, looks, disk, _) = workers(&folder);
-    let look = queued(&looks, |db: &Connection, _| Ok(rows(db))).await;
+    let look = queued(&looks, |db: &Desk, _| Ok(rows(db))).await;
     assert_eq!(look.await.unwrap().unwrap(), Vec::<i64>::new(), "nothing could be lost: it waits for no flush");
     let write = queued(&writes, insert(1)).await;
     disk.is_flushing();
     let (looked, has_looked) = mpsc::channel();
-    let look = queued(&looks, move |db: &Connection, _| {
+    let look = queued(&looks, move |db: &Desk, _| {
         looked.send(()).expect("the test goes on");
         Ok(rows(db))
     });

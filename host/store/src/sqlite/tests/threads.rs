@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use rusqlite::ErrorCode;
 
+use super::super::desk::Desk;
 use super::super::error::SqliteError;
 use super::super::worker::QUEUE;
 use super::*;
@@ -22,7 +23,7 @@ fn worker(folder: &TempDir) -> (Worker, Connection) {
 
 pub(super) fn station(path: &Path, db: Connection) -> Station {
     Station {
-        db,
+        desk: Desk::new(db),
         file: FileGuard::of(path).unwrap(),
         access: Access::Write,
         turnstile: Arc::default(),
@@ -32,7 +33,7 @@ pub(super) fn station(path: &Path, db: Connection) -> Station {
     }
 }
 
-pub(super) fn insert(x: i64) -> impl FnMut(&Connection, Millis) -> Result<(), Fault> + Send + 'static {
+pub(super) fn insert(x: i64) -> impl FnMut(&Desk, Millis) -> Result<(), Fault> + Send + 'static {
     move |db, _| Ok(db.execute("INSERT INTO t (x) VALUES (?1)", [x]).map(|_| ())?)
 }
 
@@ -48,7 +49,7 @@ async fn held_up(worker: &Arc<Worker>) -> mpsc::Sender<()> {
     let mut begun = Some(begun);
     let worker = worker.clone();
     tokio::spawn(async move {
-        let work = move |_: &Connection, _| {
+        let work = move |_: &Desk, _| {
             begun.take().map(|begun| begun.send(()));
             let _ = wait.recv();
             Ok(())
@@ -62,7 +63,7 @@ async fn held_up(worker: &Arc<Worker>) -> mpsc::Sender<()> {
 /// Sends these and lets them reach the queue in this order.
 pub(super) async fn queued<A: Send + 'static>(
     worker: &Arc<Worker>,
-    work: impl FnMut(&Connection, Millis) -> Result<A, Fault> + Send + 'static,
+    work: impl FnMut(&Desk, Millis) -> Result<A, Fault> + Send + 'static,
 ) -> tokio::task::JoinHandle<Result<A, StoreError>> {
     let worker = worker.clone();
     let task = tokio::spawn(async move { worker.call("testing", work).await });
@@ -78,12 +79,12 @@ async fn a_request_that_fails_or_panics_undoes_itself_alone() {
     let worker = Arc::new(worker);
     let go = held_up(&worker).await;
     let first = queued(&worker, insert(1)).await;
-    let twice = queued(&worker, |db: &Connection, _| {
+    let twice = queued(&worker, |db: &Desk, _| {
         db.execute("INSERT INTO t (x) VALUES (2)", [])?;
         Ok(db.execute("INSERT INTO t (x) VALUES (1)", [])?)
     });
     let twice = twice.await;
-    let panics = queued(&worker, |db: &Connection, _| -> Result<(), Fault> {
+    let panics = queued(&worker, |db: &Desk, _| -> Result<(), Fault> {
         db.execute("INSERT INTO t (x) VALUES (3)", [])?;
         panic!("a rule is broken")
     });
@@ -130,7 +131,7 @@ async fn a_request_that_comes_while_another_is_carried_out_shares_its_commit() {
     let (go, wait) = mpsc::channel::<()>();
     let (begun, running) = tokio::sync::oneshot::channel();
     let mut begun = Some(begun);
-    let first = queued(&worker, move |db: &Connection, _| {
+    let first = queued(&worker, move |db: &Desk, _| {
         begun.take().map(|begun| begun.send(()));
         let _ = wait.recv();
         Ok(db.execute("INSERT INTO t (x) VALUES (1)", [])?)
@@ -138,7 +139,7 @@ async fn a_request_that_comes_while_another_is_carried_out_shares_its_commit() {
     let first = first.await;
     running.await.unwrap();
     // What others see when the second one's turn has come.
-    let later = queued(&worker, move |db: &Connection, _| Ok((rows(db), rows(&other)))).await;
+    let later = queued(&worker, move |db: &Desk, _| Ok((rows(db), rows(&other)))).await;
     drop(go);
     first.await.unwrap().unwrap();
     assert_eq!(later.await.unwrap().unwrap(), (vec![1], vec![]), "the first one is not committed yet");
@@ -154,7 +155,7 @@ async fn a_look_sees_what_was_committed_before_it_was_asked_for() {
     let (go, wait) = mpsc::channel::<()>();
     let (begun, running) = tokio::sync::oneshot::channel();
     let mut begun = Some(begun);
-    let first = queued(&reads, move |db: &Connection, _| {
+    let first = queued(&reads, move |db: &Desk, _| {
         let seen = rows(db);
         begun.take().map(|begun| begun.send(()));
         let _ = wait.recv();
@@ -163,7 +164,7 @@ async fn a_look_sees_what_was_committed_before_it_was_asked_for() {
     .await;
     running.await.unwrap();
     db.execute("INSERT INTO t (x) VALUES (1)", []).unwrap();
-    let later = queued(&reads, |db: &Connection, _| Ok(rows(db))).await;
+    let later = queued(&reads, |db: &Desk, _| Ok(rows(db))).await;
     drop(go);
     assert_eq!(first.await.unwrap().unwrap(), Vec::<i64>::new());
     assert_eq!(later.await.unwrap().unwrap(), [1]);
@@ -192,7 +193,7 @@ async fn a_statement_is_not_cut_when_its_caller_gives_up() {
     let (go, wait) = mpsc::channel::<()>();
     let (begun, running) = tokio::sync::oneshot::channel();
     let mut begun = Some(begun);
-    let task = queued(&worker, move |db: &Connection, _| {
+    let task = queued(&worker, move |db: &Desk, _| {
         begun.take().map(|begun| begun.send(()));
         let _ = wait.recv();
         Ok(db.execute("INSERT INTO t (x) VALUES (1)", [])?)
@@ -278,7 +279,7 @@ async fn looks_that_come_together_are_all_told_why_none_was_answered() {
     let go = held_up(&worker).await;
     let mut waiting = Vec::new();
     for _ in 0..3 {
-        waiting.push(queued(&worker, |_: &Connection, _| Ok(())).await);
+        waiting.push(queued(&worker, |_: &Desk, _| Ok(())).await);
     }
     std::fs::rename(file(&folder), folder.path().join("elsewhere")).unwrap();
     drop(go);
@@ -298,12 +299,12 @@ async fn looks_that_come_together_see_one_time() {
     let worker = reader(&folder, read);
     let go = held_up(&worker).await;
     let began = Millis(set.load(std::sync::atomic::Ordering::SeqCst));
-    let slow = queued(&worker, move |_: &Connection, now| {
+    let slow = queued(&worker, move |_: &Desk, now| {
         set.fetch_add(60_000, std::sync::atomic::Ordering::SeqCst);
         Ok(now)
     });
     let slow = slow.await;
-    let next = queued(&worker, |_: &Connection, now| Ok(now)).await;
+    let next = queued(&worker, |_: &Desk, now| Ok(now)).await;
     drop(go);
     assert_eq!((slow.await.unwrap().unwrap(), next.await.unwrap().unwrap()), (began, began));
 }
@@ -321,7 +322,7 @@ async fn a_full_disk_costs_the_request_that_needs_the_room() {
     let worker = Arc::new(Worker::start("sqlite-test", &path, station(&path, db)).unwrap());
     let go = held_up(&worker).await;
     let small = queued(&worker, insert(1)).await;
-    let large = queued(&worker, |db: &Connection, _| {
+    let large = queued(&worker, |db: &Desk, _| {
         Ok(db.execute("INSERT INTO t (x, filler) VALUES (2, zeroblob(100000))", [])?)
     });
     let large = large.await;
@@ -343,7 +344,7 @@ async fn what_takes_the_whole_transaction_down_is_run_again_one_by_one() {
     let go = held_up(&worker).await;
     let first = queued(&worker, insert(1)).await;
     // SQLite itself rolls everything back on some failures of the disk.
-    let fatal = queued(&worker, |db: &Connection, _| Ok(db.execute_batch("ROLLBACK")?)).await;
+    let fatal = queued(&worker, |db: &Desk, _| Ok(db.execute_batch("ROLLBACK")?)).await;
     let last = queued(&worker, insert(2)).await;
     drop(go);
     first.await.unwrap().unwrap();
@@ -357,7 +358,7 @@ async fn a_failed_commit_may_have_happened() {
     let folder = fast_folder();
     let (worker, _) = worker(&folder);
     // A deferred foreign key is checked at the commit.
-    let orphan = |db: &Connection, _| {
+    let orphan = |db: &Desk, _| {
         db.execute_batch("PRAGMA defer_foreign_keys = ON")?;
         Ok(db.execute("INSERT INTO gone (job, demand, at) VALUES (77, 'x', 1)", [])?)
     };
@@ -370,7 +371,7 @@ async fn a_failed_commit_may_have_happened() {
 async fn the_reading_connection_cannot_write() {
     let folder = fast_folder();
     let store = SqliteStore::open(&file(&folder)).unwrap();
-    let error = store.reads.call("testing", |db: &Connection, _| Ok(db.execute("DELETE FROM runs", [])?));
+    let error = store.reads.call("testing", |db: &Desk, _| Ok(db.execute("DELETE FROM runs", [])?));
     assert!(matches!(error.await, Err(StoreError::NotSent { .. })));
 }
 
