@@ -9,7 +9,6 @@
 //! `simulate --seeds 0..10000` runs many; `simulate --replay SEED` tells one step by step.
 
 mod clocks;
-mod dice;
 mod driver;
 mod faults;
 mod host;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold_lease::policy::{OnUncertain, Overlap, Policy};
 
-use crate::dice::Dice;
 use crate::{MINUTE, Ms, SECOND, START};
+use leasehold_lease::dice::Dice;
 
 /// Everything that a seed decides before the first event.
 #[derive(Debug, Clone)]

@@ -7,13 +7,13 @@ use leasehold_lease::check::Violation;
 use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::schedule::Schedule;
 
-use crate::dice::Dice;
 use crate::host::{Call, Host, Process};
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::trail::Trail;
 use crate::watch::{Broken, Watch};
 use crate::{Fault, Ms, Report, START};
+use leasehold_lease::dice::Dice;
 
 pub(crate) struct World {
     pub(crate) now: Ms,
