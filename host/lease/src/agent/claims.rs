@@ -160,7 +160,7 @@ impl Agent {
         };
         let (kind, first_sent, digest) = (claiming.claim.kind, claiming.first_sent, claiming.claim.digest);
         let in_time = t.now.mono < claiming.give_up;
-        self.store_down_told = false;
+        (self.answered, self.store_down_told) = (t.now.mono, false);
         if !matches!(answer, ClaimAnswer::Overlap { .. } | ClaimAnswer::Old) {
             self.demand.forget(run);
         }

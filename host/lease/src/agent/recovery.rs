@@ -10,7 +10,10 @@ impl Agent {
     /// The store answers again: what is owed to it goes first, then what it missed of this instance's claims is caught
     /// up like at a start.
     pub(super) fn store_up(&mut self, t: &mut Turn<'_>) {
-        self.recovered = Some(t.now.mono);
+        // One call that got lost is no outage.
+        if t.now.mono.since(self.answered) > self.policy.lease / 2 {
+            self.recovered = Some(t.now.mono);
+        }
         self.store_down_told = false;
         for part in self.parts.values_mut() {
             if let State::Closing(closing) = &mut part.state
