@@ -56,8 +56,10 @@ pub struct Agent {
     store_failed: bool,
     /// People were told so, and no claim has been answered since.
     store_down_told: bool,
-    /// When the store last told this agent anything.
+    /// When the store last answered this agent.
     answered: Mono,
+    /// Since when it has not.
+    silent_since: Option<Mono>,
     /// When the store was last found to answer again after so long that leases may have ended, or this instance to go
     /// on after it had stood still.
     recovered: Option<Mono>,
@@ -269,7 +271,7 @@ impl Agent {
     /// Remembers the newest slots that the store has told of. Answers may be outdated, so they only rise, but for one
     /// that the store's clock calls the future: an unblock lowers it.
     fn heard(&mut self, t: &mut Turn<'_>, newest_started: Option<Slot>, newest_skipped: Option<Slot>) {
-        self.answered = t.now.mono;
+        self.store_answered(t.now.mono);
         let now = t.now.store;
         let newest = |known: Option<Slot>, heard: Option<Slot>| match heard {
             Some(_) if ahead(known, now) => heard,

@@ -76,20 +76,24 @@ impl World {
                 claim.runner = host.to_string();
                 claim.not_after = self.hosts[host].clocks(now).store + self.plan.policy.store_deadline();
                 self.say(host, Some(&claim.run.clone()), || format!("claims ({:?})", claim.kind));
+                self.watch.claims(now, host, &claim.run);
                 self.call(host, Request::Claim(claim));
             }
             Command::Check(run) => self.process(host).checks.push(run),
             Command::Start(start) => self.start(host, start, queue),
             Command::Confirm(start) => self.confirm(host, &start),
             Command::Finish { run, token, outcome, usage } => {
-                self.watch.finishes(now, &token);
+                self.watch.finishes(now, host, &token);
                 self.call(host, Request::Finish(Finish { run, token, outcome, usage }));
                 if self.dice.percent(10) {
                     self.call(host, Request::Prune);
                 }
             }
             Command::Release { run, token, usage } => self.call(host, Request::Release(Release { run, token, usage })),
-            Command::Drop(_, token) => drop(self.process(host).leases.remove(&token.0)),
+            Command::Drop(_, token) => {
+                self.watch.dropped(&token);
+                self.process(host).leases.remove(&token.0);
+            }
             Command::Signal(_, token) => self.signalled(host, token),
             Command::Force(_, token) => self.forced(host, token),
             Command::Poll => {

@@ -53,6 +53,8 @@ pub(crate) struct Watch {
     started: BTreeSet<[u8; 16]>,
     lost: BTreeSet<[u8; 16]>,
     finished: BTreeSet<[u8; 16]>,
+    /// Ends that the store has not taken yet, and who sends them.
+    owed: BTreeMap<[u8; 16], usize>,
     /// Slots of which somebody has said what became of them.
     accounted: BTreeSet<Slot>,
     /// When the store's clock was last set forward.
@@ -93,6 +95,7 @@ impl Watch {
             started: BTreeSet::new(),
             lost: BTreeSet::new(),
             finished: BTreeSet::new(),
+            owed: BTreeMap::new(),
             accounted: BTreeSet::new(),
             set_forward: 0,
             expired_since: BTreeMap::new(),
@@ -126,6 +129,7 @@ impl Watch {
 
     pub(crate) fn host_died(&mut self, host: usize) {
         self.executing.retain(|_, executing| executing.host != host);
+        self.owed.retain(|_, sender| *sender != host);
     }
 
     pub(crate) fn healed(&mut self, store: &Store) {
@@ -194,9 +198,22 @@ impl Watch {
 
     /// H2: nothing of an attempt is acted on after its loss. An end that was sent before may be sent again: the loss may
     /// be its own doing, when the answer was lost.
-    pub(crate) fn finishes(&mut self, now: Ms, token: &Token) {
+    pub(crate) fn finishes(&mut self, now: Ms, host: usize, token: &Token) {
+        self.owed.insert(token.0, host);
         if self.finished.insert(token.0) && self.lost.contains(&token.0) {
             self.broke("H2", now, "the end of a lost attempt is sent to the store".to_owned());
+        }
+    }
+
+    /// The store has taken an attempt's end, or refused it.
+    pub(crate) fn dropped(&mut self, token: &Token) {
+        self.owed.remove(&token.0);
+    }
+
+    /// A host claims. What it owes to the store goes first: a win would interrupt a run that ended well.
+    pub(crate) fn claims(&mut self, now: Ms, host: usize, run: &RunId) {
+        if self.owed.values().any(|sender| *sender == host) {
+            self.broke("owed first", now, format!("host {host} claims {} before its ends are taken", short(run)));
         }
     }
 

@@ -25,6 +25,7 @@ impl Agent {
 
     /// The store did not answer: ask again as if it had shown nothing new.
     pub(super) fn check_unanswered(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        self.store_silent(t.now.mono, t.now.mono);
         self.check_again(t, run);
     }
 

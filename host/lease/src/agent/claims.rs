@@ -105,7 +105,9 @@ impl Agent {
         let (pause, useless) = (self.policy.store_deadline(), !self.takes_new());
         let swallowed = self.is_swallowed(run);
         let Some(claiming) = self.claiming(run, token) else { return };
-        let kind = claiming.claim.kind;
+        let (kind, sent) = (claiming.claim.kind, claiming.sent);
+        self.store_silent(t.now.mono, sent);
+        let Some(claiming) = self.claiming(run, token) else { return };
         if useless {
             return self.give_claim_up(t, run, token);
         }
@@ -130,7 +132,7 @@ impl Agent {
             Some(State::Claiming(claiming)) => claiming.give_up,
             _ => return,
         };
-        let yields = self.may_resend(t.now.mono, run, until);
+        let yields = self.yields(t.now.mono, run, until);
         if let Some(State::Claiming(claiming)) = self.parts.get_mut(run).map(|part| &mut part.state) {
             if yields.is_some() {
                 claiming.resend = yields;
@@ -160,7 +162,7 @@ impl Agent {
         };
         let (kind, first_sent, digest) = (claiming.claim.kind, claiming.first_sent, claiming.claim.digest);
         let in_time = t.now.mono < claiming.give_up;
-        (self.answered, self.store_down_told) = (t.now.mono, false);
+        self.store_answered(t.now.mono);
         if !matches!(answer, ClaimAnswer::Overlap { .. } | ClaimAnswer::Old) {
             self.demand.forget(run);
         }

@@ -2,6 +2,7 @@
 
 use crate::id::{Attempt, RunId, Token};
 use crate::run::{Outcome, Usage};
+use crate::time::Mono;
 
 use super::{Agent, Close, Closing, Command, ENDED_KEPT, EventKind, Start, State, Turn, Verdict};
 
@@ -77,6 +78,8 @@ impl Agent {
         match self.parts.get(run).map(|part| &part.state) {
             Some(State::Running { token: held, attempt, .. }) if *held == token => {
                 let attempt = *attempt;
+                // It has not answered a heartbeat for so long.
+                self.silent_since = Some(Mono(t.now.mono.0.saturating_sub(self.policy.lease)));
                 self.tell(t, EventKind::Uncertain, run, Some(attempt), "the store cannot be reached");
             }
             _ => {}
@@ -125,6 +128,7 @@ impl Agent {
     /// No answer: the same again, a finish until there is one, a release for a lease.
     pub(super) fn close_unanswered(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
         let resend = Some(t.now.mono + self.policy.store_deadline());
+        self.store_silent(t.now.mono, t.now.mono);
         if let Some(stray) = self.strays.iter_mut().find(|stray| stray.token == token) {
             stray.resend = resend;
         } else if let Some(closing) = self.closing(run, token) {

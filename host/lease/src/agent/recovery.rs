@@ -10,11 +10,7 @@ impl Agent {
     /// The store answers again: what is owed to it goes first, then what it missed of this instance's claims is caught
     /// up like at a start.
     pub(super) fn store_up(&mut self, t: &mut Turn<'_>) {
-        // One call that got lost is no outage.
-        if t.now.mono.since(self.answered) > self.policy.lease / 2 {
-            self.recovered = Some(t.now.mono);
-        }
-        self.store_down_told = false;
+        self.store_answered(t.now.mono);
         for part in self.parts.values_mut() {
             if let State::Closing(closing) = &mut part.state
                 && closing.resend.is_some()
@@ -25,6 +21,27 @@ impl Agent {
         if std::mem::take(&mut self.store_failed) {
             self.catch_up(t);
         }
+    }
+
+    /// The store has answered.
+    pub(super) fn store_answered(&mut self, now: Mono) {
+        if self.is_silent_for_long(now) {
+            self.recovered = Some(now);
+        }
+        (self.answered, self.silent_since, self.store_down_told) = (now, None, false);
+    }
+
+    /// A call that was sent then was not answered in time.
+    pub(super) fn store_silent(&mut self, now: Mono, sent: Mono) {
+        if sent > self.answered {
+            self.silent_since.get_or_insert(now);
+        }
+    }
+
+    /// For so long that leases may have ended. One call that got lost is no outage.
+    fn is_silent_for_long(&self, now: Mono) -> bool {
+        let long = self.policy.lease.saturating_sub(self.policy.heartbeat * 3);
+        self.silent_since.is_some_and(|since| now.since(since) > long)
     }
 
     /// This instance stood still, and others may have, too: their heartbeats come as late as its own wake-ups.
@@ -43,16 +60,18 @@ impl Agent {
 
     /// Until when a claim of this run lets others go first; it is looked at again then and at every input.
     ///
-    /// The end of a run that ended here: a win would interrupt the run before its outcome is known. Right after an
-    /// outage, the heartbeats of runners that may be alive: a win would end what they do.
-    fn yields(&self, now: Mono, run: &RunId, until: Mono) -> Option<Mono> {
+    /// The end of a run that ended here: a win would interrupt the run before its outcome is known. In an outage and
+    /// right after it, the heartbeats of runners that may be alive: a win would end what they do.
+    pub(super) fn yields(&self, now: Mono, run: &RunId, until: Mono) -> Option<Mono> {
         let owed =
             |state: &State| matches!(state, State::Closing(closing) if matches!(closing.close, Close::Finish(_)));
         if self.parts.values().any(|part| owed(&part.state)) {
             return Some(now + self.policy.store_deadline());
         }
+        let silent = self.is_silent_for_long(now).then(|| now + self.policy.store_deadline());
+        let recovered = || self.recovered.map(|at| at + self.policy.heartbeat).filter(|end| now < *end);
+        let end = silent.or_else(recovered)?;
         // Not so long that it could only be late.
-        let end = self.recovered.map(|at| at + self.policy.heartbeat)?;
         let in_time = end + self.policy.store_deadline() * 2 < until;
         let may_be_alive = |state: &State| match state {
             State::Running { lost, .. } => !lost,
@@ -60,7 +79,7 @@ impl Agent {
             _ => false,
         };
         let runners = || self.parts.iter().any(|(other, part)| other != run && may_be_alive(&part.state));
-        (now < end && in_time && runners()).then_some(end)
+        (in_time && runners()).then_some(end)
     }
 
     /// Claims, when nothing has to go first.
@@ -70,11 +89,6 @@ impl Agent {
             Some(at) => self.become_state(t, run, State::Yielding { kind, at, until }),
             None => self.send_claim(t, run, kind),
         }
-    }
-
-    /// When the same claim may be sent again at the earliest.
-    pub(super) fn may_resend(&self, now: Mono, run: &RunId, until: Mono) -> Option<Mono> {
-        self.yields(now, run, until)
     }
 
     /// Claims what has waited for others to go first and needs to no more.
@@ -104,7 +118,7 @@ impl Agent {
     /// is missed.
     pub(super) fn given_up(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, why: &str) {
         self.store_failed = true;
-        if !std::mem::replace(&mut self.store_down_told, true) {
+        if self.silent_since.is_some() && !std::mem::replace(&mut self.store_down_told, true) {
             self.tell(t, EventKind::StoreDown, run, None, "a claim was given up");
         }
         match kind {

@@ -63,7 +63,7 @@ fn a_rolling_deploy_loses_no_slot_and_starts_none_twice() {
 #[test]
 fn the_next_host_is_a_backup_before_the_runner_dies_not_only_at_its_start() {
     let played = Scene::every_ten_minutes(2, 200 * S)
-        .at(1, Fault::Crash { host: 1, down: 209 * S })
+        .at(5 * S, Fault::Crash { host: 1, down: 205 * S })
         .at(250 * S, Fault::Crash { host: 0, down: 500 * S })
         .play();
     let attempts = played.attempts(FIRST);
