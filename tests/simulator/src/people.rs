@@ -43,8 +43,8 @@ impl World {
     }
 
     pub(crate) fn cancel(&mut self) {
-        let mut unfinished = self.store.job.runs.iter().filter(|(_, run)| !run.status.is_final());
-        let Some((run, status)) = unfinished.next_back().map(|(id, run)| (id.clone(), run.status)) else { return };
+        let newest = self.store.job.runs.last_key_value();
+        let Some((run, status)) = newest.map(|(id, run)| (id.clone(), run.status)) else { return };
         self.trail.count(if status == Status::Pending { "cancel-pending" } else { "cancel" });
         self.ask(Op::Cancel(Cancel { run, reason: "nobody needs it".to_owned() }));
     }

@@ -163,7 +163,7 @@ impl World {
         }
         let seen = self.trail.seen.iter().map(|(what, times)| (what.clone().into_owned(), *times)).collect();
         let Trail { lines: trail, happened, .. } = self.trail;
-        Report { broken: self.watch.broken, seen, trail, happened, job: self.store.job }
+        Report { broken: self.watch.broken, seen, trail, happened, job: self.store.whole() }
     }
 
     fn happens(&mut self, event: Event) {
