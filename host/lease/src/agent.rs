@@ -7,8 +7,11 @@
 mod backups;
 mod claims;
 mod closing;
+mod demand;
 mod io;
+mod recovery;
 mod slots;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +23,9 @@ use crate::op::{Claim, ClaimKind};
 use crate::policy::{CLOCK_GRACE, Policy};
 use crate::run::{Outcome, Usage};
 use crate::time::{Millis, Mono, Slot};
+
+use demand::Demand;
+use telling::Told;
 
 pub use io::{Chance, Command, Event, EventKind, Input, Now, Offer, Seen, Start, Verdict};
 
@@ -48,9 +54,22 @@ pub struct Agent {
     last_wall: Millis,
     /// A claim was given up because the store did not answer: look for a slot to catch up when it does.
     store_failed: bool,
+    /// People were told so, and no claim has been answered since.
+    store_down_told: bool,
+    /// When the store last answered this agent.
+    answered: Mono,
+    /// Since when it has not.
+    silent_since: Option<Mono>,
+    /// When the store was last found to answer again after so long that leases may have ended, or this instance to go
+    /// on after it had stood still.
+    recovered: Option<Mono>,
     stopping: bool,
-    /// The newest slot that was won here.
-    last_won: Option<Slot>,
+    /// Someone asked this host to take nothing new.
+    draining: bool,
+    /// On-demand runs that nobody executes.
+    demand: Demand,
+    /// What people were told.
+    told: Told,
     /// Expired runs that were left for the next slot.
     left: BTreeSet<RunId>,
     /// The last runs that ended here, and by which attempt: what the store showed of them before is outdated.
@@ -65,9 +84,6 @@ pub struct Agent {
 struct Part {
     place: Place,
     state: State,
-    /// People were told that this instance is a backup, and of which attempt, where that is known.
-    told_backup: bool,
-    backs_up: Option<Attempt>,
 }
 
 /// A place among those that this host has for guests.
@@ -80,10 +96,12 @@ enum Place {
 
 #[derive(Debug)]
 enum State {
-    /// Waits for a place until it could only be late.
-    Waiting { kind: ClaimKind, until: Mono },
+    /// Waits for a place, until it could only be late where it can be.
+    Waiting { kind: ClaimKind, until: Option<Mono> },
     /// Has a place and waits the jitter.
     Jitter { kind: ClaimKind, at: Mono },
+    /// Has a place, and lets go first what the store must hear before: see [`Agent::yields`].
+    Yielding { kind: ClaimKind, at: Mono, until: Mono },
     /// The slot is still ahead by the store's clock.
     Early { kind: ClaimKind, at: Mono },
     /// A claim was sent.
@@ -118,6 +136,10 @@ struct Backup {
     check: Option<Mono>,
     /// For an own slot that was skipped: until when it could still be started by someone.
     skipped_until: Option<Mono>,
+    /// When last heard of, somebody executed it.
+    live: bool,
+    /// A win of this instance has ended it, unless it had ended before: then nobody else says so.
+    outrun: bool,
 }
 
 #[derive(Debug)]
@@ -158,10 +180,6 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    fn event(&mut self, kind: EventKind, run: &RunId, attempt: Option<Attempt>, detail: impl Into<String>) {
-        self.out.push(Command::Event(Event { kind, run: Some(run.clone()), attempt, detail: detail.into() }));
-    }
-
     /// A random time between one and two heartbeats from now.
     fn next_check(&mut self, policy: &Policy) -> Mono {
         self.now.mono + policy.heartbeat + self.chance.up_to(policy.heartbeat)
@@ -177,20 +195,24 @@ impl Agent {
     /// Takes in what happened and says what to do about it.
     pub fn handle(&mut self, now: Now, input: Input, chance: &mut dyn Chance) -> Vec<Command> {
         let mut turn = Turn { now: corrected(now), chance, out: Vec::new() };
+        self.notice_freeze(&turn);
         self.take(&mut turn, input);
         self.wall_set_back(&turn);
         self.look_for_slot(&mut turn);
         self.wake_parts(&mut turn);
+        self.yielding_go_on(&mut turn);
+        self.look_for_demand(&mut turn);
         turn.out
     }
 
     /// When [`Input::Wake`] is due.
     pub fn next_wakeup(&self, now: Now) -> Option<Mono> {
         let now = corrected(now);
-        let by_slot = self.next_slot.filter(|_| !self.stopping).map(|slot| now.mono + slot.0.since(now.wall));
+        let by_slot = self.next_slot.map(|slot| now.mono + slot.0.since(now.wall));
         let by_part = self.parts.values().filter_map(Part::wakeup).min();
         let by_stray = self.strays.iter().map(|s| s.resend.unwrap_or(s.give_up)).min();
-        let first = by_slot.into_iter().chain(by_part).chain(by_stray).min()?;
+        let by_demand = self.demand.wakeup();
+        let first = by_slot.into_iter().chain(by_part).chain(by_stray).chain(by_demand).min()?;
         Some(first.min(now.mono + LONGEST_WAIT))
     }
 
@@ -213,16 +235,18 @@ impl Agent {
         match input {
             Input::Wake => {}
             Input::Offered { offer, since, newest_started, newest_skipped } => {
-                self.heard(newest_started, newest_skipped);
+                self.heard(t, newest_started, newest_skipped);
                 self.offered(t, offer, since);
             }
             Input::Withdrawn => self.withdrawn(t),
+            Input::Drain(drain) => self.drain(t, drain),
+            Input::Woken => self.woken(t),
             Input::Place(run) => self.placed(t, &run),
             Input::NoPlace { run, why } => self.no_place(t, &run, why),
             Input::Claimed { run, token, answer, store_now } => self.claimed(t, &run, token, answer, store_now),
             Input::ClaimUnanswered { run, token } => self.claim_unanswered(t, &run, token),
             Input::Seen(run, seen) => {
-                self.heard(seen.newest_started, seen.newest_skipped);
+                self.heard(t, seen.newest_started, seen.newest_skipped);
                 self.seen(t, &run, &seen);
             }
             Input::CheckUnanswered(run) => self.check_unanswered(t, &run),
@@ -239,10 +263,30 @@ impl Agent {
         }
     }
 
-    /// Remembers the newest slots that the store has told of.
-    fn heard(&mut self, newest_started: Option<Slot>, newest_skipped: Option<Slot>) {
-        self.newest_started = self.newest_started.max(newest_started);
-        self.newest_skipped = self.newest_skipped.max(newest_skipped);
+    /// Whether this instance may begin anything.
+    fn takes_new(&self) -> bool {
+        self.offer.is_some() && !self.stopping && !self.draining
+    }
+
+    /// Remembers the newest slots that the store has told of. Answers may be outdated, so they only rise, but for one
+    /// that the store's clock calls the future: an unblock lowers it.
+    fn heard(&mut self, t: &mut Turn<'_>, newest_started: Option<Slot>, newest_skipped: Option<Slot>) {
+        self.store_answered(t.now.mono);
+        let now = t.now.store;
+        let newest = |known: Option<Slot>, heard: Option<Slot>| match heard {
+            Some(_) if ahead(known, now) => heard,
+            _ => known.max(heard),
+        };
+        self.newest_started = newest(self.newest_started, newest_started);
+        self.newest_skipped = newest(self.newest_skipped, newest_skipped);
+        // What was left for a newer slot has been replaced.
+        self.left.retain(|left| left.slot() >= self.newest_started);
+        if let Some(newest) = newest_started.filter(|newest| ahead(Some(*newest), now)) {
+            let detail = format!(
+                "no slot before it starts: it is {now} by the store's clock; `leasehold unblock` frees the job"
+            );
+            self.tell(t, EventKind::Blocked, &RunId::Slot(newest), None, detail);
+        }
     }
 
     /// Acts on every part whose time has come.
@@ -261,7 +305,7 @@ impl Agent {
             State::Waiting { .. } => self.waited_too_long(t, run),
             State::Jitter { kind, .. } => {
                 let kind = *kind;
-                self.send_claim(t, run, kind);
+                self.claim(t, run, kind);
             }
             State::Early { kind, .. } => {
                 let kind = *kind;
@@ -274,6 +318,8 @@ impl Agent {
             }
             State::Closing(_) => self.resend_close(t, run),
             State::Shunned { .. } => self.remove(t, run),
+            // Looked at with every input.
+            State::Yielding { .. } => {}
             State::Confirming(_) | State::Running { .. } => {}
         }
     }
@@ -292,6 +338,7 @@ impl Agent {
         let needs_place = matches!(
             state,
             State::Jitter { .. }
+                | State::Yielding { .. }
                 | State::Claiming(_)
                 | State::Confirming(_)
                 | State::Running { .. }
@@ -306,6 +353,11 @@ impl Agent {
     }
 }
 
+/// A slot that lies further in the store's future than clocks may differ.
+fn ahead(slot: Option<Slot>, store_now: Millis) -> bool {
+    slot.is_some_and(|slot| slot.0 > store_now + CLOCK_GRACE)
+}
+
 /// A wall clock that differs from the store's by more than clocks may differ is not believed: slot after slot would be
 /// begun too early and wait, or be given up as late without a word to the store.
 fn corrected(now: Now) -> Now {
@@ -316,14 +368,15 @@ fn corrected(now: Now) -> Now {
 impl Part {
     /// Without a place, to be put into its first state at once.
     fn new(now: Mono) -> Part {
-        Part { place: Place::None, state: State::Shunned { until: now }, told_backup: false, backs_up: None }
+        Part { place: Place::None, state: State::Shunned { until: now } }
     }
 
     /// When this part wants to be woken.
     fn wakeup(&self) -> Option<Mono> {
         match &self.state {
-            State::Waiting { until, .. } => Some(*until),
+            State::Waiting { until, .. } => *until,
             State::Jitter { at, .. } | State::Early { at, .. } => Some(*at),
+            State::Yielding { at, until, .. } => Some(*at.min(until)),
             State::Claiming(claiming) => claiming.resend,
             State::Backup(backup) => backup.check,
             State::Confirming(_) | State::Running { .. } => None,

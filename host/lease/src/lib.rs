@@ -14,6 +14,8 @@
 pub mod agent;
 #[cfg(any(test, feature = "check"))]
 pub mod check;
+#[cfg(any(test, feature = "check"))]
+pub mod dice;
 pub mod holding;
 pub mod id;
 pub mod log;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
-use crate::policy::Terms;
-use crate::run::{Hold, Outcome, Progress, Status, Usage};
+use crate::policy::{Policy, Terms};
+use crate::run::{Hold, Outcome, Progress, Standing, Status, Usage};
 use crate::time::{Millis, Slot};
 use crate::write::{Around, Write, Written};
 
@@ -36,6 +36,16 @@ pub enum ClaimKind {
 }
 
 impl ClaimKind {
+    /// The word that people and records use.
+    pub fn word(self) -> &'static str {
+        match self {
+            ClaimKind::Slot => "slot",
+            ClaimKind::CatchUp { .. } => "catch-up",
+            ClaimKind::Takeover => "takeover",
+            ClaimKind::OnDemand => "on-demand",
+        }
+    }
+
     /// How late such a claim may be, besides [`crate::policy::CLOCK_GRACE`]; none for claims that are never late.
     pub fn bound(self, terms: &Terms) -> Option<Duration> {
         match self {
@@ -114,6 +124,25 @@ pub enum ClaimAnswer {
     },
     /// The copy arrived after its `not_after`.
     Old,
+}
+
+impl ClaimAnswer {
+    /// The word that people and records use.
+    pub fn word(&self) -> &'static str {
+        match self {
+            ClaimAnswer::Won { .. } => "won",
+            ClaimAnswer::Ended(_) => "ended",
+            ClaimAnswer::Running { .. } => "running",
+            ClaimAnswer::Overlap { .. } => "overlap",
+            ClaimAnswer::Stale => "stale",
+            ClaimAnswer::None { .. } => "none",
+            ClaimAnswer::Late => "late",
+            ClaimAnswer::Early => "early",
+            ClaimAnswer::Superseded { .. } => "superseded",
+            ClaimAnswer::Held { .. } => "held",
+            ClaimAnswer::Old => "old",
+        }
+    }
 }
 
 /// A sign of life of an attempt.
@@ -245,6 +274,21 @@ pub struct Close {
     pub unoffered_for: Duration,
     /// In words, for people.
     pub reason: String,
+}
+
+impl Close {
+    /// What a host asks of a run that its poll found, of a job that it does not offer: none where somebody executes the
+    /// run or it has ended.
+    pub fn of_orphan(run: &RunId, found: &Standing, store_now: Millis) -> Option<Close> {
+        if found.status.is_final() || found.live(store_now) {
+            return None;
+        }
+        // One that nobody has started has no lease of its own.
+        let lease = if found.lease.is_zero() { Policy::default().lease } else { found.lease };
+        let unoffered_for = lease * 2;
+        let reason = format!("no host has offered its job for {} s", unoffered_for.as_secs());
+        Some(Close { run: run.clone(), unoffered_for, reason })
+    }
 }
 
 /// What a close is answered.

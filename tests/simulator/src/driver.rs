@@ -1,16 +1,19 @@
 //! What the shell of a host does: it feeds the agent, carries out its commands, and calls the store.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Command, Event as Told, Input, Offer, Seen};
-use leasehold_lease::id::{Digest, RunId};
-use leasehold_lease::op::{Accepted, Announce, Answer, ClaimAnswer, Finish, HeartbeatAnswer, Op, Release};
+use leasehold_lease::id::{Attempt, Digest, RunId};
+use leasehold_lease::op::{
+    Accepted, Announce, Answer, ClaimAnswer, Close, CloseAnswer, Finish, HeartbeatAnswer, Op, Release,
+};
 use leasehold_lease::time::{Millis, Mono, Slot};
 
 use crate::host::{Call, Request};
 use crate::world::{Event, Mail, World};
-use crate::{Ms, SECOND};
+use crate::{Happened, Ms, SECOND, START};
 
 /// A call ends by itself after so long, whatever the network does.
 const CALL_ENDS: Ms = 2 * SECOND;
@@ -22,12 +25,17 @@ pub(crate) struct Reply {
 }
 
 enum Answers {
-    Announced { since: Millis, newest_started: Option<Slot>, newest_skipped: Option<Slot> },
+    Announced {
+        since: Millis,
+        newest_started: Option<Slot>,
+        newest_skipped: Option<Slot>,
+    },
     Seen(Vec<(RunId, Seen)>),
     Claim(ClaimAnswer),
     Beats(Vec<HeartbeatAnswer>),
     Accepted(Accepted),
-    Pruned,
+    /// Nothing that a host acts on.
+    Nothing,
 }
 
 impl World {
@@ -68,20 +76,24 @@ impl World {
                 claim.runner = host.to_string();
                 claim.not_after = self.hosts[host].clocks(now).store + self.plan.policy.store_deadline();
                 self.say(host, Some(&claim.run.clone()), || format!("claims ({:?})", claim.kind));
+                self.watch.claims(now, host, &claim.run);
                 self.call(host, Request::Claim(claim));
             }
             Command::Check(run) => self.process(host).checks.push(run),
             Command::Start(start) => self.start(host, start, queue),
             Command::Confirm(start) => self.confirm(host, &start),
             Command::Finish { run, token, outcome, usage } => {
-                self.watch.finishes(now, &token);
+                self.watch.finishes(now, host, &token);
                 self.call(host, Request::Finish(Finish { run, token, outcome, usage }));
                 if self.dice.percent(10) {
                     self.call(host, Request::Prune);
                 }
             }
             Command::Release { run, token, usage } => self.call(host, Request::Release(Release { run, token, usage })),
-            Command::Drop(_, token) => drop(self.process(host).leases.remove(&token.0)),
+            Command::Drop(_, token) => {
+                self.watch.dropped(&token);
+                self.process(host).leases.remove(&token.0);
+            }
             Command::Signal(_, token) => self.signalled(host, token),
             Command::Force(_, token) => self.forced(host, token),
             Command::Poll => {
@@ -93,9 +105,16 @@ impl World {
     }
 
     fn told(&mut self, host: usize, event: &Told) {
-        self.trail.count(event.kind.word());
-        self.watch.told(event);
+        let what = event.kind.word();
+        self.trail.count(what);
+        self.watch.told(self.now, event);
+        self.happened(host, what, event.run.clone(), event.attempt);
         self.say(host, event.run.as_ref(), || format!("{} {}", event.kind.word(), event.detail));
+    }
+
+    pub(crate) fn happened(&mut self, host: usize, what: &'static str, run: Option<RunId>, attempt: Option<Attempt>) {
+        let at = self.now - START;
+        self.trail.happens(|| Happened { at, host, what, run, attempt });
     }
 
     /// Who waits for a place gets it.
@@ -181,20 +200,20 @@ impl World {
     pub(crate) fn call(&mut self, host: usize, request: Request) {
         let (now, id) = (self.now, self.number());
         let (mono, process) = (self.hosts[host].mono(now), self.hosts[host].process);
-        let call = Call { request, sent: mono, given_up: false };
-        let deadline = match call.request {
-            Request::Poll | Request::Check(_) | Request::Announce | Request::Prune => Duration::from_secs(2),
+        let deadline = match request {
+            Request::Poll | Request::Check(_) | Request::Announce | Request::Prune | Request::Close(_) => {
+                Duration::from_secs(2)
+            }
             _ => self.plan.policy.store_deadline(),
         };
+        let call = Call { request: Rc::new(request), sent: mono, given_up: false };
         let give_up = self.hosts[host].timer.when(mono + deadline);
         self.at(give_up, Event::For { host, process, what: Mail::GiveUp(id) });
-        let ends = now + CALL_ENDS;
-        self.at(ends, Event::For { host, process, what: Mail::Failed(id) });
         let copies = 1 + usize::from(now < self.network.repeat.1 && self.dice.percent(self.network.repeat.0));
         for _ in 0..copies {
             if now >= self.hosts[host].cut_to_until && !self.is_lost() {
                 let at = now + self.trip();
-                self.at(at, Event::Arrives { host, process, call: id, request: call.clone() });
+                self.at(at, Event::Arrives { host, process, call: id, request: call.request.clone() });
             }
         }
         self.process(host).calls.insert(id, call);
@@ -209,7 +228,7 @@ impl World {
         self.dice.between(1, if slow { self.network.delay.0 } else { 20 })
     }
 
-    pub(crate) fn arrives(&mut self, host: usize, process: u32, call: u64, request: &Call) {
+    pub(crate) fn arrives(&mut self, host: usize, process: u32, call: u64, request: &Request) {
         let now = self.now;
         if now < self.network.outage_until {
             // A server that is gone refuses at once, or nothing is heard of it.
@@ -218,7 +237,7 @@ impl World {
             }
             return;
         }
-        let what = match self.answer(host, &request.request) {
+        let what = match self.answer(host, request) {
             Ok(what) => what,
             Err(violation) => return self.violated(violation),
         };
@@ -254,12 +273,16 @@ impl World {
             Request::Finish(finish) => Op::Finish(finish.clone()),
             Request::Release(release) => Op::Release(release.clone()),
             Request::Prune => Op::Prune { history_size: self.plan.policy.history_size },
+            Request::Close(close) => Op::Close(close.clone()),
         };
         let answer = self.store.apply(now, &op)?.answer;
         if let (Op::Claim(claim), Answer::Claim(answer)) = (&op, &answer) {
             self.say(host, Some(&claim.run), || format!("is answered {answer:?}"));
-            self.trail.count(word(answer));
+            self.trail.count(format!("answer-{}", answer.word()));
             self.watch.claimed(now, claim, answer);
+        }
+        if let (Op::Release(_), Answer::Accepted(Accepted::Done)) = (&op, &answer) {
+            self.notify();
         }
         Ok(match answer {
             Answer::Announced { since, newest_started, newest_skipped, .. } => {
@@ -267,7 +290,13 @@ impl World {
             }
             Answer::Claim(answer) => Answers::Claim(answer),
             Answer::Accepted(answer) => Answers::Accepted(answer),
-            Answer::Pruned(_) => Answers::Pruned,
+            Answer::Pruned(_) => Answers::Nothing,
+            Answer::Close(answer) => {
+                if answer == CloseAnswer::Closed {
+                    self.trail.count("closed");
+                }
+                Answers::Nothing
+            }
             other => unreachable!("nothing asked for {other:?}"),
         })
     }
@@ -280,10 +309,16 @@ impl World {
         let Reply { store_now, what } = reply;
         up.store_ahead = Some(store_now.0 - mono.0.as_millis() as i64);
         self.store_answers(host, call.sent);
-        match (call.request, what) {
+        match (&*call.request, what) {
             (Request::Announce, Answers::Announced { since, newest_started, newest_skipped }) => {
-                self.process(host).announcing = false;
-                self.process(host).next_poll = mono;
+                let again = mono + self.plan.policy.lease;
+                let up = self.process(host);
+                up.announcing = false;
+                // The store forgets a job that nobody announces any more: its runs would be closed as orphans.
+                up.next_announcement = Some(again);
+                if !up.agent.is_offered() {
+                    up.next_poll = mono;
+                }
                 let offer = Offer {
                     schedule: Some(self.schedule.clone()),
                     policy: self.plan.policy.clone(),
@@ -296,19 +331,24 @@ impl World {
             (Request::Poll | Request::Check(_), Answers::Seen(found)) => {
                 // Harmless for a check: only polls are one at a time.
                 self.process(host).polling = false;
+                if !self.process(host).agent.is_offered() {
+                    self.close_orphans(host, &found);
+                }
                 found.into_iter().for_each(|(run, seen)| self.feed(host, Input::Seen(run, seen)));
             }
             (Request::Claim(claim), Answers::Claim(answer)) => {
-                self.feed(host, Input::Claimed { run: claim.run, token: claim.token, answer, store_now });
+                let (run, token) = (claim.run.clone(), claim.token);
+                self.feed(host, Input::Claimed { run, token, answer, store_now });
             }
-            (Request::Beats(beats), Answers::Beats(answers)) => self.beaten(host, call.sent, &beats, Some(&answers)),
+            (Request::Beats(beats), Answers::Beats(answers)) => self.beaten(host, call.sent, beats, Some(&answers)),
             (
                 Request::Finish(Finish { run, token, .. }) | Request::Release(Release { run, token, .. }),
                 Answers::Accepted(answer),
             ) => {
+                let (run, token) = (run.clone(), *token);
                 self.feed(host, Input::Closed { run, token, accepted: answer == Accepted::Done });
             }
-            (Request::Prune, Answers::Pruned) => {}
+            (Request::Prune | Request::Close(_), Answers::Nothing) => {}
             _ => unreachable!("the answer is one to another request"),
         }
         self.send_checks(host);
@@ -327,6 +367,16 @@ impl World {
         }
     }
 
+    /// A job that this host does not offer: what of it nobody offers for long is given up.
+    fn close_orphans(&mut self, host: usize, found: &[(RunId, Seen)]) {
+        for (run, seen) in found {
+            let close = seen.run.as_ref().and_then(|found| Close::of_orphan(run, found, seen.store_now));
+            if let Some(close) = close {
+                self.call(host, Request::Close(close));
+            }
+        }
+    }
+
     pub(crate) fn failed(&mut self, host: usize, id: u64) {
         let given_up = self.process(host).calls.get(&id).is_some_and(|call| call.given_up);
         if !given_up {
@@ -342,38 +392,28 @@ impl World {
         let Some(call) = up.calls.get_mut(&id) else { return };
         call.given_up = true;
         let (request, sent) = (call.request.clone(), call.sent);
+        let process = self.hosts[host].process;
+        self.at(self.now + CALL_ENDS, Event::For { host, process, what: Mail::Failed(id) });
+        let up = self.process(host);
         up.silent_since.get_or_insert(mono);
-        match request {
+        match &*request {
             Request::Announce => {
                 up.announcing = false;
                 up.next_announcement = Some(mono + Duration::from_secs(1));
             }
             Request::Poll => up.polling = false,
-            Request::Check(runs) => runs.into_iter().for_each(|run| self.feed(host, Input::CheckUnanswered(run))),
-            Request::Claim(claim) => self.feed(host, Input::ClaimUnanswered { run: claim.run, token: claim.token }),
-            Request::Beats(beats) => self.beaten(host, sent, &beats, None),
-            Request::Finish(Finish { run, token, .. }) | Request::Release(Release { run, token, .. }) => {
-                self.feed(host, Input::CloseUnanswered { run, token });
+            Request::Check(runs) => {
+                runs.iter().for_each(|run| self.feed(host, Input::CheckUnanswered(run.clone())));
             }
-            Request::Prune => {}
+            Request::Claim(claim) => {
+                self.feed(host, Input::ClaimUnanswered { run: claim.run.clone(), token: claim.token });
+            }
+            Request::Beats(beats) => self.beaten(host, sent, beats, None),
+            Request::Finish(Finish { run, token, .. }) | Request::Release(Release { run, token, .. }) => {
+                self.feed(host, Input::CloseUnanswered { run: run.clone(), token: *token });
+            }
+            Request::Prune | Request::Close(_) => {}
         }
         self.send_checks(host);
-    }
-}
-
-/// An answer to a claim, as it is counted.
-fn word(answer: &ClaimAnswer) -> &'static str {
-    match answer {
-        ClaimAnswer::Won { .. } => "answer-won",
-        ClaimAnswer::Ended(_) => "answer-ended",
-        ClaimAnswer::Running { .. } => "answer-running",
-        ClaimAnswer::Overlap { .. } => "answer-overlap",
-        ClaimAnswer::Stale => "answer-stale",
-        ClaimAnswer::None { .. } => "answer-none",
-        ClaimAnswer::Late => "answer-late",
-        ClaimAnswer::Early => "answer-early",
-        ClaimAnswer::Superseded { .. } => "answer-superseded",
-        ClaimAnswer::Held { .. } => "answer-held",
-        ClaimAnswer::Old => "answer-old",
     }
 }

@@ -1,7 +1,9 @@
 //! What goes wrong, and how it is over.
 
 use leasehold_lease::agent::Input;
+use leasehold_lease::op::Op;
 use leasehold_lease::policy::StopForce;
+use leasehold_lease::run::Hold;
 
 use crate::host::{Process, Stopping};
 use crate::world::{Event, World};
@@ -57,6 +59,33 @@ impl World {
                 self.at(now + lasts, Event::Room(host));
             }
             Fault::Want { host, lasts } => self.hosts[host].want_until = now + lasts,
+            Fault::Gone { lasts } => {
+                self.trail.count("gone");
+                (0..self.hosts.len()).for_each(|host| self.fault(Fault::Withdraw { host, lasts }));
+            }
+            Fault::Drain { host, lasts } => {
+                self.trail.count("drain");
+                self.hosts[host].drained_until = now + lasts;
+                self.feed(host, Input::Drain(true));
+                self.set_alarm(host);
+                self.at(now + lasts, Event::Drained(host));
+            }
+            Fault::Trigger { runs } => (0..runs).for_each(|_| self.trigger()),
+            Fault::Cancel => self.cancel(),
+            Fault::Hold { lasts } => {
+                self.ask(Op::Hold(Some(Hold { until: None, note: "wait".to_owned() })));
+                self.held_until = self.held_until.max(now + lasts);
+                self.at(self.held_until, Event::LetGo);
+            }
+            Fault::Unblock => self.unblock(),
+        }
+    }
+
+    /// A host that was drained goes on.
+    pub(crate) fn drained(&mut self, host: usize) {
+        if self.hosts[host].drained_until <= self.now {
+            self.feed(host, Input::Drain(false));
+            self.set_alarm(host);
         }
     }
 
@@ -70,6 +99,9 @@ impl World {
         h.process += 1;
         h.frozen_until = 0;
         h.up = Some(Process::new(h.mono(now)));
+        if h.drained_until > now {
+            self.feed(host, Input::Drain(true));
+        }
         self.set_alarm(host);
     }
 
@@ -108,14 +140,16 @@ impl World {
         let now = self.now;
         self.trail.line(now, || "all is well from here on".to_owned());
         self.network = Default::default();
+        self.ask(Op::Hold(None));
         let ahead = self.store.ahead;
         for host in 0..self.hosts.len() {
             let skew = self.dice.between(-2_000, 2_000);
             let h = &mut self.hosts[host];
             (h.frozen_until, h.cut_to_until, h.cut_from_until, h.want_until) = (now, now, now, now);
-            (h.places, h.withdrawn_until) = ((usize::MAX, now), now);
+            (h.places, h.withdrawn_until, h.drained_until) = ((usize::MAX, now), now, now);
             h.wall_ahead = ahead + skew;
             self.boot(host);
+            self.drained(host);
             self.offer_again(host);
             self.serve_line(host);
         }

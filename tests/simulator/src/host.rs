@@ -1,11 +1,12 @@
 //! One host: its agent, its places, the leases it keeps and the calls it waits for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use leasehold_lease::agent::{Agent, Now, Verdict};
 use leasehold_lease::holding::Holding;
 use leasehold_lease::id::{RunId, Token};
-use leasehold_lease::op::{Claim, Finish, Heartbeat, Release};
+use leasehold_lease::op::{Claim, Close, Finish, Heartbeat, Release};
 use leasehold_lease::time::{Millis, Mono};
 
 use crate::Ms;
@@ -27,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) places: (usize, Ms),
     pub(crate) withdrawn_until: Ms,
     pub(crate) want_until: Ms,
+    /// Someone asked it to take nothing new until then.
+    pub(crate) drained_until: Ms,
 }
 
 /// What a process has in its memory.
@@ -73,19 +76,19 @@ pub(crate) struct Guest {
     /// It looks at the signal.
     pub(crate) listens: bool,
     pub(crate) lost: bool,
+    /// It was told that someone cancelled the run.
+    pub(crate) cancelled: bool,
 }
 
 /// A call to the store.
-#[derive(Clone)]
 pub(crate) struct Call {
-    pub(crate) request: Request,
+    pub(crate) request: Rc<Request>,
     pub(crate) sent: Mono,
     /// It was given up waiting for; a late answer still counts.
     pub(crate) given_up: bool,
 }
 
 /// What is asked of the store.
-#[derive(Clone)]
 pub(crate) enum Request {
     Announce,
     Poll,
@@ -95,6 +98,8 @@ pub(crate) enum Request {
     Finish(Finish),
     Release(Release),
     Prune,
+    /// To give an orphan up.
+    Close(Close),
 }
 
 impl Host {
@@ -110,6 +115,7 @@ impl Host {
             places: (usize::MAX, 0),
             withdrawn_until: 0,
             want_until: 0,
+            drained_until: 0,
         }
     }
 

@@ -31,6 +31,7 @@ impl World {
         }
         self.watch.starts(now, host, &start, &self.store);
         self.say(host, Some(&start.run), || format!("starts attempt {}", start.attempt));
+        self.happened(host, "start", Some(start.run.clone()), Some(start.attempt));
         let takes = self.dice.between(self.plan.takes.0, self.plan.takes.1);
         let verdict = match self.dice.percent(self.plan.failing) {
             false => Verdict::Finish(Outcome::Success { output: Vec::new(), cut: false }),
@@ -41,7 +42,7 @@ impl World {
                 retryable: false,
             })),
         };
-        let guest = Guest { verdict, listens: !self.dice.percent(self.plan.stubborn), lost: false };
+        let guest = Guest { verdict, listens: !self.dice.percent(self.plan.stubborn), lost: false, cancelled: false };
         self.hold(host, &start, Some(guest));
         self.ends_in(host, start.token, takes, End::Itself);
         self.acts_soon(host, start.token);
@@ -104,6 +105,9 @@ impl World {
         let verdict = match (guest.lost, end) {
             (true, _) => Verdict::Nothing,
             (false, End::Itself) => guest.verdict,
+            (false, End::Stopped) if guest.cancelled => {
+                Verdict::Finish(Outcome::Interrupted { reason: "cancelled".to_owned() })
+            }
             (false, End::Stopped) if stopping => Verdict::Release,
             (false, End::Stopped) => unreachable!("only a loss or a stop ends a guest"),
         };
@@ -119,6 +123,18 @@ impl World {
         if self.process(host).guest(&token).is_some_and(|(_, guest)| guest.listens) {
             self.ends_in(host, token, ms, End::Stopped);
         }
+    }
+
+    /// The run was cancelled: its guest is told, and stopped by force when it goes on for long.
+    fn cancelled(&mut self, host: usize, token: Token) {
+        let patience = self.plan.policy.stop_timeout.as_millis() as crate::Ms;
+        let Some((_, guest)) = self.process(host).guest(&token) else { return };
+        if std::mem::replace(&mut guest.cancelled, true) {
+            return;
+        }
+        let listens = guest.listens;
+        let ms = if listens { self.dice.between(5, 500) } else { patience };
+        self.ends_in(host, token, ms, End::Stopped);
     }
 
     pub(crate) fn forced(&mut self, host: usize, token: Token) {
@@ -155,6 +171,10 @@ impl World {
                 Some(HeartbeatAnswer::Refused) => Sign::Refused,
                 Some(HeartbeatAnswer::Renewed { .. }) => Sign::Acknowledged(sent),
             };
+            if matches!(answers, Some(answers) if matches!(answers[at], HeartbeatAnswer::Renewed { cancelled: true, .. }))
+            {
+                self.cancelled(host, beat.token);
+            }
             let Some(lease) = self.process(host).leases.get_mut(&beat.token.0) else { continue };
             if matches!(sign, Sign::Acknowledged(_)) && !std::mem::replace(&mut lease.confirmed, true) {
                 self.feed(host, Input::Confirmed(beat.run.clone(), beat.token));

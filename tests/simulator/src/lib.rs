@@ -9,11 +9,11 @@
 //! `simulate --seeds 0..10000` runs many; `simulate --replay SEED` tells one step by step.
 
 mod clocks;
-mod dice;
 mod driver;
 mod faults;
 mod host;
 mod keeping;
+mod people;
 mod plan;
 mod store;
 mod trail;
@@ -21,6 +21,9 @@ pub mod watch;
 mod world;
 
 use std::collections::BTreeMap;
+
+use leasehold_lease::id::{Attempt, RunId};
+use leasehold_lease::run::Job;
 
 pub use plan::{Fault, Plan};
 pub use watch::Broken;
@@ -43,6 +46,25 @@ pub struct Report {
     pub seen: BTreeMap<String, u64>,
     /// What happened, step by step, where that was asked for.
     pub trail: Vec<String>,
+    /// The same for tests: starts of handlers, and what hosts told.
+    pub happened: Vec<Happened>,
+    /// The record in the end.
+    pub job: Job,
+}
+
+/// Something that a host did or told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Happened {
+    /// When, by the simulation's time since its start.
+    pub at: Ms,
+    /// Which host.
+    pub host: usize,
+    /// The event's word, or `start` where a handler starts.
+    pub what: &'static str,
+    /// Which run.
+    pub run: Option<RunId>,
+    /// Which attempt.
+    pub attempt: Option<Attempt>,
 }
 
 /// Runs a simulation. With `tell` it is told step by step.

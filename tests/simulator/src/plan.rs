@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leasehold_lease::policy::{OnUncertain, Overlap, Policy};
 
-use crate::dice::Dice;
 use crate::{MINUTE, Ms, SECOND, START};
+use leasehold_lease::dice::Dice;
 
 /// Everything that a seed decides before the first event.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct Plan {
     pub stubborn: u64,
     /// Of a hundred handlers, how many fail.
     pub failing: u64,
+    /// Of a hundred releases and triggers, how many wake a host by a notification.
+    pub wakeups: u64,
     /// How fast each host's timers go, in parts of a million too fast.
     pub drift: Vec<i64>,
     /// When what goes wrong.
@@ -64,6 +66,18 @@ pub enum Fault {
     Places { host: usize, places: usize, lasts: Ms },
     /// A host lacks what it needs to start a handler.
     Want { host: usize, lasts: Ms },
+    /// Someone asks a host to take nothing new.
+    Drain { host: usize, lasts: Ms },
+    /// No host offers the job any more.
+    Gone { lasts: Ms },
+    /// Someone asks for so many runs on demand.
+    Trigger { runs: u64 },
+    /// Someone cancels the newest unfinished run.
+    Cancel,
+    /// Someone holds the job back.
+    Hold { lasts: Ms },
+    /// Someone unblocks the job.
+    Unblock,
 }
 
 impl Plan {
@@ -80,6 +94,7 @@ impl Plan {
             takes: (50, longest.max(100)),
             stubborn: dice.pick(&[0, 20, 100]),
             failing: dice.pick(&[0, 10]),
+            wakeups: dice.pick(&[0, 90]),
             drift: (0..hosts).map(|_| dice.between(-50, 50)).collect(),
             faults: Vec::new(),
             healed: START + 45 * MINUTE,
@@ -91,6 +106,11 @@ impl Plan {
             let at = dice.between(START + SECOND, plan.healed - MINUTE);
             let fault = fault(&mut dice, &plan);
             plan.faults.push((at, fault));
+        }
+        // People do what they do in quiet times, too.
+        for _ in 0..dice.pick(&[0, 0, 2, 10]) {
+            let at = dice.between(START + SECOND, plan.end - 6 * MINUTE);
+            plan.faults.push((at, Fault::Trigger { runs: dice.pick(&[1, 1, 1, 5]) }));
         }
         plan.faults.sort_by_key(|(at, _)| *at);
         plan
@@ -105,6 +125,7 @@ impl Plan {
             interval: 60 * SECOND,
             takes: (50, 20 * SECOND),
             drift: vec![0; 3],
+            wakeups: 100,
             faults: Vec::new(),
             ..plan
         }
@@ -131,7 +152,7 @@ fn fault(dice: &mut Dice, plan: &Plan) -> Fault {
     let lease = plan.policy.lease.as_millis() as Ms;
     let lasts = dice.pick(&[lease / 8, lease / 2, lease, lease * 2, 3 * MINUTE, 7 * MINUTE]);
     let lasts = dice.between(lasts / 2, lasts + 1);
-    match dice.below(15) {
+    match dice.below(19) {
         0 | 1 => Fault::Crash { host, down: lasts },
         2 | 3 => Fault::Freeze { host, lasts },
         4 => Fault::Cut { host, to: true, from: true, lasts },
@@ -150,6 +171,13 @@ fn fault(dice: &mut Dice, plan: &Plan) -> Fault {
             true => Fault::Withdraw { host, lasts },
             false => Fault::Want { host, lasts },
         },
+        14 => Fault::Drain { host, lasts },
+        15 => match dice.percent(30) {
+            true => Fault::Gone { lasts: lasts * 3 },
+            false => Fault::Cancel,
+        },
+        16 => Fault::Hold { lasts },
+        17 => Fault::Unblock,
         _ => Fault::Places { host, places: dice.below(2), lasts },
     }
 }
@@ -175,8 +203,16 @@ impl Fault {
             | Fault::Delay { lasts, .. }
             | Fault::Withdraw { lasts, .. }
             | Fault::Places { lasts, .. }
+            | Fault::Drain { lasts, .. }
+            | Fault::Gone { lasts }
+            | Fault::Hold { lasts }
             | Fault::Want { lasts, .. } => *lasts = (*lasts).min(most),
-            Fault::Wall { .. } | Fault::Store { .. } | Fault::Deploy => {}
+            Fault::Wall { .. }
+            | Fault::Store { .. }
+            | Fault::Deploy
+            | Fault::Trigger { .. }
+            | Fault::Cancel
+            | Fault::Unblock => {}
         }
         self
     }

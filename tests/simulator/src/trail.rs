@@ -1,15 +1,18 @@
 //! What happened, for people, and how often.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::{Ms, START};
+use crate::{Happened, Ms, START};
 
 /// Steps in words, where they are asked for, and counters.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
     tell: bool,
     pub(crate) lines: Vec<String>,
-    pub(crate) seen: BTreeMap<&'static str, u64>,
+    pub(crate) seen: BTreeMap<Cow<'static, str>, u64>,
+    /// What hosts told, where it is asked for.
+    pub(crate) happened: Vec<Happened>,
 }
 
 impl Trail {
@@ -24,7 +27,14 @@ impl Trail {
         }
     }
 
-    pub(crate) fn count(&mut self, what: &'static str) {
-        *self.seen.entry(what).or_default() += 1;
+    /// Keeps what a host did.
+    pub(crate) fn happens(&mut self, happened: impl FnOnce() -> Happened) {
+        if self.tell {
+            self.happened.push(happened());
+        }
+    }
+
+    pub(crate) fn count(&mut self, what: impl Into<Cow<'static, str>>) {
+        *self.seen.entry(what.into()).or_default() += 1;
     }
 }

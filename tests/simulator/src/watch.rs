@@ -8,6 +8,7 @@ use leasehold_lease::agent::{Event, EventKind, Start};
 use leasehold_lease::id::{Attempt, RunId, Token};
 use leasehold_lease::op::{Claim, ClaimAnswer};
 use leasehold_lease::policy::Overlap;
+use leasehold_lease::run::{Run, Status};
 use leasehold_lease::schedule::Schedule;
 use leasehold_lease::time::{Millis, Slot};
 
@@ -52,11 +53,14 @@ pub(crate) struct Watch {
     started: BTreeSet<[u8; 16]>,
     lost: BTreeSet<[u8; 16]>,
     finished: BTreeSet<[u8; 16]>,
+    /// Ends that the store has not taken yet, and who sends them.
+    owed: BTreeMap<[u8; 16], usize>,
     /// Slots of which somebody has said what became of them.
     accounted: BTreeSet<Slot>,
     /// When the store's clock was last set forward.
     set_forward: Ms,
     expired_since: BTreeMap<RunId, Ms>,
+    told: BTreeSet<(EventKind, RunId, Option<Attempt>)>,
     /// The newest slot that had started when all was well again.
     started_before: Option<Slot>,
     /// When a second began, and how many events there had been.
@@ -91,9 +95,11 @@ impl Watch {
             started: BTreeSet::new(),
             lost: BTreeSet::new(),
             finished: BTreeSet::new(),
+            owed: BTreeMap::new(),
             accounted: BTreeSet::new(),
             set_forward: 0,
             expired_since: BTreeMap::new(),
+            told: BTreeSet::new(),
             started_before: None,
             instant: (START, 0),
             settled: plan.healed + SLOWEST.max(lease) + 2 * heartbeat + 5 * SECOND,
@@ -123,6 +129,7 @@ impl Watch {
 
     pub(crate) fn host_died(&mut self, host: usize) {
         self.executing.retain(|_, executing| executing.host != host);
+        self.owed.retain(|_, sender| *sender != host);
     }
 
     pub(crate) fn healed(&mut self, store: &Store) {
@@ -150,10 +157,25 @@ impl Watch {
         }
     }
 
-    pub(crate) fn told(&mut self, event: &Event) {
+    /// People are told, each thing once, by one host.
+    pub(crate) fn told(&mut self, now: Ms, event: &Event) {
+        let once = matches!(
+            event.kind,
+            EventKind::Claimed | EventKind::Takeover | EventKind::Success | EventKind::Failed | EventKind::Cancelled
+        );
+        if let (true, Some(run)) = (once, &event.run)
+            && !self.told.insert((event.kind, run.clone(), event.attempt))
+        {
+            self.broke("once", now, format!("{} of {} is told again", event.kind.word(), short(run)));
+        }
         if matches!(event.kind, EventKind::Missed | EventKind::Late | EventKind::Superseded | EventKind::Skip) {
             self.accounted.extend(event.run.as_ref().and_then(RunId::slot));
         }
+    }
+
+    /// What has started and was pruned may start again.
+    pub(crate) fn unblocked(&mut self) {
+        self.told.clear();
     }
 
     /// H1: a handler starts only after its `won`, once per win.
@@ -176,9 +198,22 @@ impl Watch {
 
     /// H2: nothing of an attempt is acted on after its loss. An end that was sent before may be sent again: the loss may
     /// be its own doing, when the answer was lost.
-    pub(crate) fn finishes(&mut self, now: Ms, token: &Token) {
+    pub(crate) fn finishes(&mut self, now: Ms, host: usize, token: &Token) {
+        self.owed.insert(token.0, host);
         if self.finished.insert(token.0) && self.lost.contains(&token.0) {
             self.broke("H2", now, "the end of a lost attempt is sent to the store".to_owned());
+        }
+    }
+
+    /// The store has taken an attempt's end, or refused it.
+    pub(crate) fn dropped(&mut self, token: &Token) {
+        self.owed.remove(&token.0);
+    }
+
+    /// A host claims. What it owes to the store goes first: a win would interrupt a run that ended well.
+    pub(crate) fn claims(&mut self, now: Ms, host: usize, run: &RunId) {
+        if self.owed.values().any(|sender| *sender == host) {
+            self.broke("owed first", now, format!("host {host} claims {} before its ends are taken", short(run)));
         }
     }
 
@@ -230,15 +265,17 @@ impl Watch {
         self.expired(now, store, plan);
     }
 
-    /// L1, L2: in quiet times an expired run is taken over in time.
+    /// L1, L2, L4: in quiet times an expired run is taken over in time, and one that was asked for is started.
     fn expired(&mut self, now: Ms, store: &Store, plan: &Plan) {
         let clock = store.clock(now);
         let every = plan.interval;
         let newest_due = Slot(Millis(clock.0 / every * every));
         let due = Some(newest_due) > store.job.newest_started && Some(newest_due) > store.job.newest_skipped;
+        let waits = |record: &Run| record.expired(clock) || record.status == Status::Pending;
         let mut expired = BTreeMap::new();
-        for (run, record) in store.job.runs.iter().filter(|(_, record)| record.expired(clock)) {
+        for (run, record) in store.job.runs.iter().filter(|(_, record)| waits(record)) {
             let since = self.expired_since.get(run).copied().unwrap_or(now);
+            // On-demand runs come after a slot that is due.
             let left = due && run.slot() < Some(newest_due);
             let overlapped = plan.policy.overlap == Overlap::Skip && store.job.newest_live(clock, Some(run)).is_some();
             // Excused for now: the time counts anew.

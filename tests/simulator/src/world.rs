@@ -2,18 +2,20 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
+use leasehold_lease::agent::Input;
 use leasehold_lease::check::Violation;
 use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::schedule::Schedule;
 
-use crate::dice::Dice;
-use crate::host::{Call, Host, Process};
+use crate::host::{Host, Process, Request};
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::trail::Trail;
 use crate::watch::{Broken, Watch};
 use crate::{Fault, Ms, Report, START};
+use leasehold_lease::dice::Dice;
 
 pub(crate) struct World {
     pub(crate) now: Ms,
@@ -28,6 +30,8 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) watch: Watch,
     pub(crate) trail: Trail,
+    /// Someone holds the job back until then.
+    pub(crate) held_until: Ms,
 }
 
 /// What the network does to all, each until its time.
@@ -70,6 +74,10 @@ pub(crate) enum Event {
     Boot(usize),
     /// The plugin directory offers the job again.
     Offer(usize),
+    /// A host that was drained may go on.
+    Drained(usize),
+    /// The job is held back no more.
+    LetGo,
     /// A host has as many places as before.
     Room(usize),
     /// From here on nothing goes wrong.
@@ -81,7 +89,7 @@ pub(crate) enum Event {
         host: usize,
         process: u32,
         call: u64,
-        request: Call,
+        request: Rc<Request>,
     },
     /// Something for a process, which a frozen one takes when it thaws.
     For {
@@ -104,6 +112,8 @@ pub(crate) enum Mail {
     GuestEnds(Token, crate::keeping::End),
     /// A guest wants to do something outside.
     GuestActs(Token),
+    /// The store notifies of a release or a trigger.
+    Woken,
 }
 
 impl World {
@@ -120,6 +130,7 @@ impl World {
             network: Network::default(),
             watch: Watch::new(&plan),
             trail: Trail::new(tell),
+            held_until: START,
             plan,
         };
         for host in 0..world.plan.hosts {
@@ -150,8 +161,9 @@ impl World {
         if let Some(broken) = &self.watch.broken {
             self.trail.line(broken.at, || format!("BROKEN {}: {}", broken.promise, broken.what));
         }
-        let seen = self.trail.seen.iter().map(|(what, times)| ((*what).to_owned(), *times)).collect();
-        Report { broken: self.watch.broken, seen, trail: self.trail.lines }
+        let seen = self.trail.seen.iter().map(|(what, times)| (what.clone().into_owned(), *times)).collect();
+        let Trail { lines: trail, happened, .. } = self.trail;
+        Report { broken: self.watch.broken, seen, trail, happened, job: self.store.whole() }
     }
 
     fn happens(&mut self, event: Event) {
@@ -159,6 +171,8 @@ impl World {
             Event::Fault(fault) => self.fault(fault),
             Event::Boot(host) => self.boot(host),
             Event::Offer(host) => self.offer_again(host),
+            Event::Drained(host) => self.drained(host),
+            Event::LetGo => self.let_go(),
             Event::Room(host) => self.serve_line(host),
             Event::Heal => self.heal(),
             Event::Audit => {
@@ -180,6 +194,12 @@ impl World {
             return self.at(at, Event::For { host, process, what });
         }
         let Some(up) = &mut h.up else { return };
+        if let Mail::Failed(call) | Mail::GiveUp(call) = what
+            && !up.calls.contains_key(&call)
+        {
+            // It was answered.
+            return;
+        }
         if let Mail::Wake(set) = what
             && up.wake_at.take_if(|at| *at == set).is_none()
         {
@@ -195,6 +215,10 @@ impl World {
             Mail::GiveUp(call) => self.give_up(host, call),
             Mail::GuestEnds(token, end) => self.guest_ends(host, token, end),
             Mail::GuestActs(token) => self.guest_acts(host, token),
+            Mail::Woken => {
+                self.feed(host, Input::Woken);
+                self.send_checks(host);
+            }
         }
         self.set_alarm(host);
     }

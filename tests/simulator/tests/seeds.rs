@@ -9,9 +9,10 @@ use leasehold_simulator::{Plan, Report, run};
 const SEEDS: u64 = 500;
 
 /// What has to happen somewhere among so many hours, or the promises were not put to the test.
-const SOMETIMES: [&str; 32] = [
+const SOMETIMES: [&str; 42] = [
     "answer-early",
     "answer-ended",
+    "answer-held",
     "answer-late",
     "answer-old",
     "answer-overlap",
@@ -20,20 +21,28 @@ const SOMETIMES: [&str; 32] = [
     "answer-superseded",
     "answer-won",
     "backup",
+    "blocked",
+    "cancel",
+    "cancelled",
     "catch-up",
     "claimed",
+    "closed",
     "confirm",
     "crash",
     "cut",
+    "drain",
     "effect-held",
     "failed",
     "freeze",
+    "gone",
+    "held",
     "interrupted",
     "late",
     "lost",
     "missed",
     "no-place",
     "outage",
+    "pending",
     "resumed",
     "skip",
     "start-refused",
@@ -41,6 +50,7 @@ const SOMETIMES: [&str; 32] = [
     "store-down",
     "store-up",
     "takeover",
+    "trigger",
     "uncertain",
 ];
 

@@ -13,40 +13,37 @@ use super::{Agent, Backup, Claiming, Command, EventKind, Place, Start, State, St
 impl Agent {
     /// A place is free for this run.
     pub(super) fn placed(&mut self, t: &mut Turn<'_>, run: &RunId) {
-        let jitter = match self.parts.get_mut(run) {
+        let kind = match self.parts.get_mut(run) {
             Some(part) if part.place == Place::Asked => {
                 part.place = Place::Held;
                 match part.state {
-                    State::Waiting { kind: kind @ ClaimKind::CatchUp { .. }, .. } => {
-                        Some((kind, self.policy.catch_up_jitter))
-                    }
-                    State::Waiting { kind, .. } => Some((kind, self.policy.jitter)),
-                    State::Backup(_) => None,
+                    State::Waiting { kind, .. } => kind,
+                    State::Backup(_) => ClaimKind::Takeover,
                     _ => return,
                 }
             }
             // Nobody waits for it any more.
             _ => return t.out.push(Command::Free(run.clone())),
         };
-        match jitter {
-            Some((kind, limit)) => {
-                let at = t.now.mono + t.chance.up_to(limit);
-                self.become_state(t, run, State::Jitter { kind, at });
-            }
-            None => self.send_claim(t, run, ClaimKind::Takeover),
-        }
+        let limit = match kind {
+            ClaimKind::Slot => self.policy.jitter,
+            ClaimKind::CatchUp { .. } => self.policy.catch_up_jitter,
+            ClaimKind::Takeover | ClaimKind::OnDemand => return self.claim(t, run, kind),
+        };
+        let at = t.now.mono + t.chance.up_to(limit);
+        self.become_state(t, run, State::Jitter { kind, at });
     }
 
     /// No place is free. A slot waits for one until it could only be late; a backup stays one.
     pub(super) fn no_place(&mut self, t: &mut Turn<'_>, run: &RunId, why: &str) {
         if self.parts.get(run).is_some_and(|part| matches!(part.state, State::Waiting { .. })) {
-            t.event(EventKind::NoPlace, run, None, format!("waits for one: {why}"));
+            self.tell(t, EventKind::NoPlace, run, None, format!("waits for one: {why}"));
         }
     }
 
     /// No place until it could only be late.
     pub(super) fn waited_too_long(&mut self, t: &mut Turn<'_>, run: &RunId) {
-        t.event(EventKind::Late, run, None, "no place was free in time");
+        self.tell(t, EventKind::Late, run, None, "no place was free in time");
         self.remove(t, run);
         t.out.push(Command::Poll);
     }
@@ -77,7 +74,7 @@ impl Agent {
     }
 
     /// How long a claim sent now may be resent: a slot's until it could only be late, others for a lease.
-    fn time_to_be_late(&self, t: &Turn<'_>, run: &RunId, kind: ClaimKind) -> Duration {
+    pub(super) fn time_to_be_late(&self, t: &Turn<'_>, run: &RunId, kind: ClaimKind) -> Duration {
         match (kind.bound(&self.policy.terms()), run.slot()) {
             (Some(bound), Some(slot)) => (slot.0 + bound + CLOCK_GRACE).since(t.now.store),
             _ => self.policy.lease,
@@ -87,11 +84,16 @@ impl Agent {
     /// Waits for a place until it could only be late; the claim follows when there is one.
     pub(super) fn ask_for_place(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind) {
         let left = self.time_to_be_late(t, run, kind);
+        let until = match kind {
+            ClaimKind::Slot | ClaimKind::CatchUp { .. } => Some(t.now.mono + left),
+            // Never late.
+            ClaimKind::Takeover | ClaimKind::OnDemand => None,
+        };
         if left.is_zero() {
-            t.event(EventKind::Late, run, None, format!("it is {} by the store's clock", t.now.store));
+            self.tell(t, EventKind::Late, run, None, format!("it is {} by the store's clock", t.now.store));
             return self.remove(t, run);
         }
-        self.become_state(t, run, State::Waiting { kind, until: t.now.mono + left });
+        self.become_state(t, run, State::Waiting { kind, until });
         if let Some(part) = self.parts.get_mut(run).filter(|part| part.place == Place::None) {
             part.place = Place::Asked;
             t.out.push(Command::Reserve(run.clone()));
@@ -100,14 +102,20 @@ impl Agent {
 
     /// The claim was not answered: send the same again soon, or give it up.
     pub(super) fn claim_unanswered(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
-        let (pause, useless) = (self.policy.store_deadline(), self.stopping || self.offer.is_none());
+        let (pause, useless) = (self.policy.store_deadline(), !self.takes_new());
+        let swallowed = self.is_swallowed(run);
         let Some(claiming) = self.claiming(run, token) else { return };
-        if t.now.mono < claiming.give_up && !useless {
+        let (kind, sent) = (claiming.claim.kind, claiming.sent);
+        self.store_silent(t.now.mono, sent);
+        let Some(claiming) = self.claiming(run, token) else { return };
+        if useless {
+            return self.give_claim_up(t, run, token);
+        }
+        if t.now.mono < claiming.give_up && !swallowed {
             claiming.resend = Some(t.now.mono + pause);
             return;
         }
-        self.store_failed = true;
-        t.event(EventKind::StoreDown, run, None, "the store did not answer the claim in time");
+        self.given_up(t, run, kind, "the store did not answer its claim in time");
         self.give_claim_up(t, run, token);
     }
 
@@ -120,7 +128,16 @@ impl Agent {
 
     /// S13: the same token, so that a copy that did arrive is not a second claim.
     pub(super) fn resend_claim(&mut self, t: &mut Turn<'_>, run: &RunId) {
+        let until = match self.parts.get(run).map(|part| &part.state) {
+            Some(State::Claiming(claiming)) => claiming.give_up,
+            _ => return,
+        };
+        let yields = self.yields(t.now.mono, run, until);
         if let Some(State::Claiming(claiming)) = self.parts.get_mut(run).map(|part| &mut part.state) {
+            if yields.is_some() {
+                claiming.resend = yields;
+                return;
+            }
             (claiming.sent, claiming.resend) = (t.now.mono, None);
             t.out.push(Command::Claim(claiming.claim.clone()));
         }
@@ -135,7 +152,7 @@ impl Agent {
         answer: ClaimAnswer,
         store_now: Millis,
     ) {
-        let (pause, useless) = (self.policy.store_deadline(), self.stopping || self.offer.is_none());
+        let (pause, useless) = (self.policy.store_deadline(), !self.takes_new());
         let Some(claiming) = self.claiming(run, token) else {
             // The answer to a claim that was given up: what it won is given back at once.
             if matches!(answer, ClaimAnswer::Won { .. }) && !self.holds(run, token) {
@@ -145,6 +162,11 @@ impl Agent {
         };
         let (kind, first_sent, digest) = (claiming.claim.kind, claiming.first_sent, claiming.claim.digest);
         let in_time = t.now.mono < claiming.give_up;
+        self.store_answered(t.now.mono);
+        if !matches!(answer, ClaimAnswer::Overlap { .. } | ClaimAnswer::Old) {
+            self.demand.forget(run);
+        }
+        let claiming = self.claiming(run, token).expect("it was found a moment ago");
         match answer {
             ClaimAnswer::Won { attempt, fence, payload } => {
                 let reason = reason(kind, attempt);
@@ -158,14 +180,15 @@ impl Agent {
             }
             ClaimAnswer::Old => self.give_claim_up(t, run, token),
             ClaimAnswer::Early => self.early(t, run, kind, store_now),
-            _ if self.stopping => self.remove(t, run),
+            _ if useless => self.remove(t, run),
             ClaimAnswer::Running { attempt, .. } => self.back_up(t, run, Some(attempt), None),
             ClaimAnswer::Stale => self.back_up(t, run, None, None),
             ClaimAnswer::Overlap { with } => self.overlapped(t, run, kind, with),
             ClaimAnswer::Ended(status) => {
                 // Found exhausted or outrun by this claim, or by another's a moment before.
                 if status == Status::Interrupted {
-                    t.event(
+                    self.tell(
+                        t,
                         EventKind::Interrupted,
                         run,
                         None,
@@ -175,24 +198,24 @@ impl Agent {
                 self.remove(t, run);
             }
             ClaimAnswer::None { newest_started } => {
-                self.heard(newest_started, None);
+                self.heard(t, newest_started, None);
                 self.remove(t, run);
             }
             ClaimAnswer::Late => {
-                t.event(EventKind::Late, run, None, format!("it is {store_now} by the store's clock"));
+                self.tell(t, EventKind::Late, run, None, format!("it is {store_now} by the store's clock"));
                 self.remove(t, run);
                 t.out.push(Command::Poll);
             }
             ClaimAnswer::Held { until } => {
                 let detail = until.map_or_else(|| "until it is let go".to_owned(), |until| format!("until {until}"));
-                t.event(EventKind::Held, run, None, detail);
-                self.heard(None, run.slot());
+                self.tell(t, EventKind::Held, run, None, detail);
+                self.heard(t, None, run.slot());
                 self.remove(t, run);
             }
             ClaimAnswer::Superseded { newest_started } => {
-                self.heard(newest_started, None);
+                self.heard(t, newest_started, None);
                 let detail = newest_started.map_or(String::new(), |newest| format!("slot {newest} has started"));
-                t.event(EventKind::Superseded, run, None, detail);
+                self.tell(t, EventKind::Superseded, run, None, detail);
                 self.remove(t, run);
             }
         }
@@ -200,19 +223,16 @@ impl Agent {
 
     fn won(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, start: Start) {
         let (attempt, token, fence) = (start.attempt, start.token, start.fence);
-        self.heard(run.slot(), None);
-        self.last_won = self.last_won.max(run.slot());
-        for left in std::mem::take(&mut self.left) {
-            self.tell_outrun(t, &left, "a newer slot started first");
-        }
-        t.event(EventKind::Claimed, run, Some(attempt), format!("fence {}", fence.0));
+        self.outruns(t, run);
+        self.heard(t, run.slot(), None);
+        self.tell(t, EventKind::Claimed, run, Some(attempt), format!("fence {}", fence.0));
         if let ClaimKind::CatchUp { age } = kind {
-            t.event(EventKind::CatchUp, run, Some(attempt), format!("{} s after it was due", age.as_secs()));
+            self.tell(t, EventKind::CatchUp, run, Some(attempt), format!("{} s after it was due", age.as_secs()));
         }
         if attempt > Attempt(1) {
-            t.event(EventKind::Takeover, run, Some(attempt), "");
+            self.tell(t, EventKind::Takeover, run, Some(attempt), "");
         }
-        if self.stopping || self.offer.is_none() {
+        if !self.takes_new() {
             self.release_stray(t, run, token);
             return self.remove(t, run);
         }
@@ -226,11 +246,11 @@ impl Agent {
 
     /// The slot is ahead by the store's clock: wait by the own timer and claim again.
     fn early(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, store_now: Millis) {
-        if self.stopping {
+        if !self.takes_new() {
             return self.remove(t, run);
         }
         let ahead = run.slot().map_or(Duration::ZERO, |slot| slot.0.since(store_now));
-        t.event(EventKind::Early, run, None, format!("{} ms ahead by the store's clock", ahead.as_millis()));
+        self.tell(t, EventKind::Early, run, None, format!("{} ms ahead by the store's clock", ahead.as_millis()));
         self.become_state(t, run, State::Early { kind, at: t.now.mono + ahead });
     }
 
@@ -241,25 +261,24 @@ impl Agent {
         }
         match kind {
             ClaimKind::Slot | ClaimKind::CatchUp { .. } => {
-                t.event(EventKind::Skip, run, None, format!("{with} is still running"));
-                self.heard(None, run.slot());
+                self.tell(t, EventKind::Skip, run, None, format!("{with} is still running"));
+                self.heard(t, None, run.slot());
                 let until = t.now.mono + self.time_to_be_late(t, run, kind);
                 self.back_up(t, run, None, Some(until));
             }
             // A takeover that is refused for overlap waits like any backup.
-            ClaimKind::Takeover | ClaimKind::OnDemand => self.back_up(t, run, None, None),
+            ClaimKind::Takeover => self.back_up(t, run, None, None),
+            ClaimKind::OnDemand => self.stays(t, run),
         }
     }
 
     /// Becomes a backup of a run; said once.
     pub(super) fn back_up(&mut self, t: &mut Turn<'_>, run: &RunId, of: Option<Attempt>, skipped_until: Option<Mono>) {
         let check = Some(t.next_check(&self.policy));
-        self.become_state(t, run, State::Backup(Backup { check, skipped_until }));
-        let Some(part) = self.parts.get_mut(run) else { return };
-        if skipped_until.is_none() && (!part.told_backup || of > part.backs_up) {
-            part.told_backup = true;
-            part.backs_up = part.backs_up.max(of);
-            t.event(EventKind::Backup, run, of, "");
+        let backup = Backup { check, skipped_until, live: true, outrun: false };
+        self.become_state(t, run, State::Backup(backup));
+        if skipped_until.is_none() {
+            self.tell(t, EventKind::Backup, run, of, "");
         }
     }
 

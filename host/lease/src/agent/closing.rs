@@ -2,6 +2,7 @@
 
 use crate::id::{Attempt, RunId, Token};
 use crate::run::{Outcome, Usage};
+use crate::time::Mono;
 
 use super::{Agent, Close, Closing, Command, ENDED_KEPT, EventKind, Start, State, Turn, Verdict};
 
@@ -48,7 +49,7 @@ impl Agent {
             Verdict::Release => self.close(t, run, token, Close::Release, usage),
             Verdict::Nothing => {
                 // The guest was told and has ended before the word of it came here.
-                t.event(EventKind::Lost, run, Some(attempt), LOST);
+                self.tell(t, EventKind::Lost, run, Some(attempt), LOST);
                 self.after_loss(t, run, token, attempt);
             }
         }
@@ -60,11 +61,11 @@ impl Agent {
             Some(State::Running { token: held, attempt, lost }) if *held == token && !*lost => {
                 *lost = true;
                 let attempt = *attempt;
-                t.event(EventKind::Lost, run, Some(attempt), LOST);
+                self.tell(t, EventKind::Lost, run, Some(attempt), LOST);
             }
             Some(State::Confirming(start)) if start.token == token => {
                 let attempt = start.attempt;
-                t.event(EventKind::Lost, run, Some(attempt), LOST);
+                self.tell(t, EventKind::Lost, run, Some(attempt), LOST);
                 self.after_loss(t, run, token, attempt);
             }
             // While closing, the answer to the finish or release decides.
@@ -77,7 +78,9 @@ impl Agent {
         match self.parts.get(run).map(|part| &part.state) {
             Some(State::Running { token: held, attempt, .. }) if *held == token => {
                 let attempt = *attempt;
-                t.event(EventKind::Uncertain, run, Some(attempt), "the store cannot be reached");
+                // It has not answered a heartbeat for so long.
+                self.silent_since = Some(Mono(t.now.mono.0.saturating_sub(self.policy.lease)));
+                self.tell(t, EventKind::Uncertain, run, Some(attempt), "the store cannot be reached");
             }
             _ => {}
         }
@@ -92,29 +95,30 @@ impl Agent {
         let Some(closing) = self.closing(run, token) else { return };
         let (attempt, close) = (closing.attempt, closing.close.clone());
         if !accepted {
-            t.event(EventKind::Lost, run, Some(attempt), "the store refused to record its end");
+            self.tell(t, EventKind::Lost, run, Some(attempt), "the store refused to record its end");
             return self.after_loss(t, run, token, attempt);
         }
         t.out.push(Command::Drop(run.clone(), token));
         match close {
             Close::Finish(outcome) => {
                 let (kind, detail) = told(&outcome);
-                t.event(kind, run, Some(attempt), detail);
+                self.tell(t, kind, run, Some(attempt), detail);
                 self.remove(t, run);
+                self.demand.may_try_again();
                 self.ended.push_back((run.clone(), attempt));
                 if self.ended.len() > ENDED_KEPT {
                     self.ended.pop_front();
                 }
             }
             Close::Release => {
-                t.event(EventKind::Interrupted, run, Some(attempt), "handed over: the host stops");
+                self.tell(t, EventKind::Interrupted, run, Some(attempt), "handed over: the host stops");
                 self.remove(t, run);
             }
             Close::Shun { why } => {
-                t.event(EventKind::Interrupted, run, Some(attempt), format!("handed over: {why}"));
+                self.tell(t, EventKind::Interrupted, run, Some(attempt), format!("handed over: {why}"));
                 let until = t.now.mono + self.policy.lease;
                 self.become_state(t, run, State::Shunned { until });
-                if self.stopping {
+                if !self.takes_new() {
                     self.remove(t, run);
                 }
             }
@@ -124,6 +128,7 @@ impl Agent {
     /// No answer: the same again, a finish until there is one, a release for a lease.
     pub(super) fn close_unanswered(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token) {
         let resend = Some(t.now.mono + self.policy.store_deadline());
+        self.store_silent(t.now.mono, t.now.mono);
         if let Some(stray) = self.strays.iter_mut().find(|stray| stray.token == token) {
             stray.resend = resend;
         } else if let Some(closing) = self.closing(run, token) {
@@ -145,6 +150,7 @@ impl Agent {
     pub(super) fn stop(&mut self, t: &mut Turn<'_>) {
         self.stopping = true;
         self.next_slot = None;
+        self.demand.clear();
         for run in self.parts.keys().cloned().collect::<Vec<_>>() {
             match &self.parts[&run].state {
                 State::Running { token, .. } => t.out.push(Command::Signal(run, *token)),
@@ -162,6 +168,7 @@ impl Agent {
                 }
                 State::Waiting { .. }
                 | State::Jitter { .. }
+                | State::Yielding { .. }
                 | State::Early { .. }
                 | State::Backup(_)
                 | State::Shunned { .. } => {
@@ -203,7 +210,7 @@ impl Agent {
     /// The run goes on elsewhere: this instance is its backup now.
     fn after_loss(&mut self, t: &mut Turn<'_>, run: &RunId, token: Token, attempt: Attempt) {
         t.out.push(Command::Drop(run.clone(), token));
-        if self.stopping || self.offer.is_none() {
+        if !self.takes_new() {
             self.remove(t, run);
         } else {
             self.back_up(t, run, Some(attempt), None);
@@ -233,6 +240,7 @@ fn told(outcome: &Outcome) -> (EventKind, String) {
     match outcome {
         Outcome::Success { output, .. } => (EventKind::Success, format!("{} bytes of output", output.len())),
         Outcome::Failed(failure) => (EventKind::Failed, format!("{}: {}", failure.code, failure.message)),
-        Outcome::Interrupted { reason } => (EventKind::Interrupted, reason.clone()),
+        // A handler's end is recorded so only when someone asked for it to be cancelled.
+        Outcome::Interrupted { reason } => (EventKind::Cancelled, reason.clone()),
     }
 }

@@ -79,6 +79,10 @@ pub enum Input {
     },
     /// The plugin directory offers the job no more. What runs goes on.
     Withdrawn,
+    /// Someone asked this host to take nothing new, or to go on. What runs goes on.
+    Drain(bool),
+    /// A hint: something of this job was released or triggered just now. It may come late, twice or never.
+    Woken,
     /// It is [`crate::agent::Agent::next_wakeup`], or later.
     Wake,
     /// A place is reserved for this run.
@@ -278,9 +282,15 @@ pub enum EventKind {
     Failed,
     /// The attempt was handed over, or the run given up.
     Interrupted,
+    /// The run was cancelled, and its handler has ended.
+    Cancelled,
+    /// An on-demand run waits for the job to be free.
+    Pending,
+    /// The newest started slot lies in the store's future: a clock was wrong, and no slot starts before it.
+    Blocked,
     /// A missed slot is run after all.
     CatchUp,
-    /// The store does not answer, or did not answer a claim until it was too late.
+    /// The store does not answer, or a claim was given up because it did not; once until it answers again.
     StoreDown,
     /// The store answers again.
     StoreUp,
@@ -305,6 +315,9 @@ impl EventKind {
             EventKind::Success => "success",
             EventKind::Failed => "failed",
             EventKind::Interrupted => "interrupted",
+            EventKind::Cancelled => "cancelled",
+            EventKind::Pending => "pending",
+            EventKind::Blocked => "blocked",
             EventKind::CatchUp => "catch-up",
             EventKind::StoreDown => "store-down",
             EventKind::StoreUp => "store-up",

@@ -7,7 +7,7 @@ use crate::op::ClaimKind;
 use crate::policy::CLOCK_GRACE;
 use crate::time::{Millis, Slot};
 
-use super::{Agent, Command, Event, EventKind, Offer, State, Turn};
+use super::{Agent, Command, Event, EventKind, Offer, State, Turn, ahead};
 
 impl Agent {
     /// The plugin directory offers the job.
@@ -16,7 +16,7 @@ impl Agent {
         self.policy = offer.policy.clone();
         self.offer = Some(offer);
         self.since = since;
-        if self.stopping || same_slots {
+        if same_slots || !self.takes_new() {
             return;
         }
         self.next_slot = self.next_after(t.now.wall);
@@ -25,26 +25,49 @@ impl Agent {
     }
 
     /// L5: slots that passed while no host was up and that are too old to be caught up.
-    fn tell_missed(&self, t: &mut Turn<'_>) {
+    fn tell_missed(&mut self, t: &mut Turn<'_>) {
         let Some(schedule) = self.offer.as_ref().and_then(|offer| offer.schedule.as_ref()) else { return };
         let newest = self.newest_started.max(self.newest_skipped);
         let from = newest.map_or(self.since, |slot| slot.0.max(self.since));
         let Some(first) = schedule.next_after(from) else { return };
         let too_old = t.now.wall - self.policy.catch_up;
         if let Some(last) = schedule.latest_at_or_before(too_old, first.0 - Duration::from_millis(1)) {
-            t.event(EventKind::Missed, &RunId::Slot(last), None, format!("slots from {first} on passed unseen"));
+            let detail = format!("slots from {first} on passed unseen");
+            self.tell(t, EventKind::Missed, &RunId::Slot(last), None, detail);
         }
     }
 
     /// The plugin directory offers the job no more: nothing new is started; what runs goes on.
     pub(super) fn withdrawn(&mut self, t: &mut Turn<'_>) {
         self.offer = None;
+        self.let_go(t);
+    }
+
+    /// Takes nothing new, or goes on as after a start.
+    pub(super) fn drain(&mut self, t: &mut Turn<'_>, drain: bool) {
+        if drain == std::mem::replace(&mut self.draining, drain) {
+            return;
+        }
+        if drain {
+            self.let_go(t);
+        } else if self.takes_new() {
+            self.next_slot = self.next_after(t.now.wall);
+            self.catch_up(t);
+            t.out.push(Command::Poll);
+        }
+    }
+
+    /// Drops what has not been claimed.
+    fn let_go(&mut self, t: &mut Turn<'_>) {
         self.next_slot = None;
+        self.left.clear();
+        self.demand.clear();
         let idle = |state: &State| {
             matches!(
                 state,
                 State::Waiting { .. }
                     | State::Jitter { .. }
+                    | State::Yielding { .. }
                     | State::Early { .. }
                     | State::Backup(_)
                     | State::Shunned { .. }
@@ -63,7 +86,7 @@ impl Agent {
         let catch_up = self.policy.catch_up;
         let Some(offer) = &self.offer else { return };
         let Some(schedule) = &offer.schedule else { return };
-        if catch_up.is_zero() || self.stopping {
+        if catch_up.is_zero() || !self.takes_new() {
             return;
         }
         let Some(slot) = schedule.latest_at_or_before(t.now.wall, t.now.wall - catch_up) else { return };
@@ -74,25 +97,19 @@ impl Agent {
         self.begin(t, slot, ClaimKind::CatchUp { age: t.now.wall.since(slot.0) });
     }
 
-    /// The store answers again: what it missed of this instance's claims is caught up like at a start.
-    pub(super) fn store_up(&mut self, t: &mut Turn<'_>) {
-        if std::mem::take(&mut self.store_failed) {
-            self.catch_up(t);
-        }
-    }
-
     /// A wall clock that was set back computes its slots anew; those that have started stay out.
     pub(super) fn wall_set_back(&mut self, t: &Turn<'_>) {
         if t.now.wall + Duration::from_secs(1) < self.last_wall && self.next_slot.is_some() {
-            let started = self.newest_started.map_or(Millis(i64::MIN), |slot| slot.0);
-            self.next_slot = self.next_after(t.now.wall.max(started));
+            // One in the store's future blocks the job until someone lowers it, which nobody would tell here.
+            let started = self.newest_started.filter(|slot| !ahead(Some(*slot), t.now.store));
+            self.next_slot = self.next_after(started.map_or(t.now.wall, |slot| slot.0.max(t.now.wall)));
         }
         self.last_wall = t.now.wall;
     }
 
     /// Begins the latest due slot. Slots that passed unseen before it are told and left.
     pub(super) fn look_for_slot(&mut self, t: &mut Turn<'_>) {
-        let Some(next) = self.next_slot.filter(|next| next.0 <= t.now.wall && !self.stopping) else { return };
+        let Some(next) = self.next_slot.filter(|next| next.0 <= t.now.wall) else { return };
         let Some(schedule) = self.offer.as_ref().and_then(|offer| offer.schedule.as_ref()) else { return };
         let latest = schedule.latest_at_or_before(t.now.wall, next.0 - Duration::from_millis(1)).unwrap_or(next);
         self.next_slot = self.next_after(t.now.wall);
@@ -106,7 +123,7 @@ impl Agent {
         } else if age < self.policy.catch_up {
             self.begin(t, latest, ClaimKind::CatchUp { age });
         } else {
-            t.event(EventKind::Missed, &RunId::Slot(latest), None, "too long ago to be caught up");
+            self.tell(t, EventKind::Missed, &RunId::Slot(latest), None, "too long ago to be caught up");
         }
     }
 
@@ -121,6 +138,7 @@ impl Agent {
         if self.parts.contains_key(&run) {
             return;
         }
+        self.drop_swallowed(t, slot);
         self.ask_for_place(t, &run, kind);
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::agent::{Agent, Chance, Command, EventKind, Input, Now, Offer, Seen, Start, Verdict};
+use crate::dice::Dice;
 use crate::holding::{Act, Holding, Sign};
 use crate::id::{Attempt, Digest, RunId, Token};
 use crate::op::{Accepted, Announce, Finish, Heartbeat, HeartbeatAnswer, Release};
@@ -78,14 +79,14 @@ impl World {
             mute: false,
             job: Job::default(),
             hosts: BTreeMap::new(),
-            dice: Dice(1),
+            dice: Dice::new(1),
             started: Vec::new(),
             events: Vec::new(),
         }
     }
 
     pub(super) fn seed(mut self, seed: u64) -> World {
-        self.dice = Dice(seed);
+        self.dice = Dice::new(seed);
         self
     }
     pub(super) fn hosts(mut self, n: usize) -> World {
@@ -457,29 +458,4 @@ impl World {
 
 fn mono(ms: i64) -> Mono {
     Mono(Duration::from_millis(u64::try_from(ms).expect("time goes forward")))
-}
-
-/// SplitMix64.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-impl Chance for Dice {
-    fn token(&mut self) -> Token {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.next().to_le_bytes());
-        bytes[8..].copy_from_slice(&self.next().to_le_bytes());
-        Token(bytes)
-    }
-    fn up_to(&mut self, limit: Duration) -> Duration {
-        Duration::from_millis(self.next() % (limit.as_millis() as u64 + 1))
-    }
 }

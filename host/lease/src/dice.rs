@@ -1,18 +1,17 @@
-//! Chance from a seed.
+//! Chance from a seed: the same for the same seed, so not for what must be unpredictable.
 
 use std::time::Duration;
 
-use leasehold_lease::agent::Chance;
-use leasehold_lease::id::Token;
-
-use crate::Ms;
+use crate::agent::Chance;
+use crate::id::Token;
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
+    /// Dice that always fall alike for this seed.
+    pub fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
@@ -25,21 +24,35 @@ impl Dice {
     }
 
     /// One of `0..n`.
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    ///
+    /// # Panics
+    ///
+    /// `n` is zero.
+    pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    /// Both ends included.
-    pub(crate) fn between(&mut self, from: Ms, to: Ms) -> Ms {
+    /// A whole number, both ends included.
+    ///
+    /// # Panics
+    ///
+    /// `from` is greater than `to`.
+    pub fn between(&mut self, from: i64, to: i64) -> i64 {
         assert!(from <= to, "{from} to {to} is no range");
-        from + (self.next() % (to - from + 1) as u64) as Ms
+        from + (self.next() % (to - from + 1) as u64) as i64
     }
 
-    pub(crate) fn percent(&mut self, percent: u64) -> bool {
+    /// True in so many of a hundred cases.
+    pub fn percent(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    /// One of these.
+    ///
+    /// # Panics
+    ///
+    /// There are none.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 }
