@@ -53,7 +53,7 @@ pub use log::{LogLevel, LogLine, LogSink, LogSource};
 pub use memory::{MemoryFull, MemoryLedger, MemoryShare};
 pub use outbound::{HttpGrants, Origin, OriginError, Resolve, SystemResolver, header_is_the_hosts, is_header_value};
 pub use outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError, Usage};
-pub use plugin::{CodeOrigin, Digest, Plugin, read_plugin_file};
+pub use plugin::{CodeOrigin, Digest, Plugin, PluginBytes, read_plugin_file};
 pub use refusal::{CompileLimit, Counted, PluginError, Refusal};
 pub use sandbox::{Sandbox, SandboxError, SandboxSettings};
 pub use settings::{Secret, SecretText, Settings};
