@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::PluginLoader;
 use super::catalog::Catalog;
-use super::load::{Context, Outcome, load};
+use super::load::{Context, Outcome, Step, load};
 use super::look::look;
 use super::standing::Survey;
 use super::state::State;
@@ -92,6 +92,7 @@ pub(super) struct Watch<L: PluginLoader> {
     pace: Pace,
     state: State<L::Plugin>,
     loads: JoinSet<Outcome<L::Plugin>>,
+    /// How many may be in one step at a time.
     loads_max: usize,
     publish: Publish<L::Plugin>,
     signs: Arc<Notify>,
@@ -210,9 +211,11 @@ impl<L: PluginLoader> Watch<L> {
 
     /// Starts loading as much as may be loaded at once. False when nothing is being loaded.
     fn start_loads(&mut self) -> bool {
-        while self.loads.len() < self.loads_max {
-            let Some(request) = self.state.next_load() else { break };
-            self.loads.spawn(load(Arc::clone(&self.context), request));
+        for step in [Step::Find, Step::Compile] {
+            while self.state.loading(step) < self.loads_max {
+                let Some(request) = self.state.next_load(step) else { break };
+                self.loads.spawn(load(Arc::clone(&self.context), request));
+            }
         }
         !self.loads.is_empty()
     }
