@@ -112,7 +112,7 @@ impl Bench {
 
     /// Follows by looking again and again, as where no sign ever comes.
     async fn follow_without_signs(&self) -> Followed {
-        self.follow_at(Pace { rescan: Duration::from_millis(20), signs: Signs::Nowhere, ..Pace::default() }).await
+        self.follow_at(Pace { rescan: Duration::from_millis(20), source: Source::Nowhere, ..Pace::default() }).await
     }
 
     async fn survey(&self) -> Arc<Survey> {
