@@ -240,7 +240,7 @@ impl Bench {
         let (progress, _) = tokio::sync::watch::channel(None);
         let attempt = Arc::new(crate::attempt::Attempt::new(limits, log, progress, self.clock.clone()));
         let share = MemoryShare::new(self.sandbox.memory().clone(), run.tenant.clone(), None);
-        let outward = self.sandbox.outward(&run, effects);
+        let outward = self.sandbox.outward(&run, None, effects);
         let call = Call { plugin: self.echo.clone(), run, input, idempotency_secret, share, metered: false, outward };
         let mut store = guest::store(attempt, call).0;
         let began = (self.clock)();

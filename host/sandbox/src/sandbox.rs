@@ -167,12 +167,13 @@ impl Sandbox {
         let (engine, allocation) = engine::engine(settings.max_guests).map_err(SandboxError::engine)?;
         let network = Background::new(engine::network_runtime())?;
         let (resolver, roots) = (settings.resolver.clone(), settings.more_roots.clone());
-        let http = HttpClient::new(network.handle().clone(), resolver, roots);
+        let memory = Arc::new(MemoryLedger::new(settings.memory));
+        let http = HttpClient::new(network.handle().clone(), resolver, roots, memory.clone());
         Ok(Sandbox {
             plain: Lane::new(engine, &settings, false)?,
             allocation,
             metered: Mutex::new(None),
-            memory: Arc::new(MemoryLedger::new(settings.memory)),
+            memory,
             compilers: Turns::new((processors() / 2).max(1)),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Background::new(engine::guest_runtime(settings.guest_threads.max(1)))?,
@@ -266,7 +267,7 @@ impl Sandbox {
             }
         };
         let share = MemoryShare::new(self.memory.clone(), run.tenant.clone(), tenant_memory);
-        let outward = self.outward(&run, effects);
+        let outward = self.outward(&run, tenant_memory, effects);
         let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, share, metered, outward };
         let (ticking, ours) = (self.ticking(metered), attempt.clone());
         let guest = self.guests.spawn(async move {
@@ -292,9 +293,9 @@ impl Sandbox {
     }
 
     /// What an attempt of this run does outside.
-    pub(crate) fn outward(&self, run: &RunFacts, effects: Effects) -> Outward {
+    pub(crate) fn outward(&self, run: &RunFacts, tenant_memory: Option<usize>, effects: Effects) -> Outward {
         let (run_id, tenant) = (run.run_id.clone(), run.tenant.clone());
-        let sender = Sender { run_id, tenant, attempt: run.attempt, fence: run.fence };
+        let sender = Sender { run_id, tenant, attempt: run.attempt, fence: run.fence, tenant_memory };
         Outward { effects, http: self.http.clone(), sender }
     }
 
