@@ -138,4 +138,15 @@ mod tests {
         events(&signs, "acme", 1_000);
         assert!(floods.judge(&signs, at(1_500)).is_empty(), "4 000 in half a second");
     }
+
+    #[test]
+    fn reading_a_file_is_no_sign_of_change() {
+        let event = |kind| notify::Event::new(kind);
+        assert!(!is_sign(&event(EventKind::Access(AccessKind::Open(AccessMode::Any)))));
+        assert!(!is_sign(&event(EventKind::Access(AccessKind::Close(AccessMode::Read)))));
+        assert!(is_sign(&event(EventKind::Access(AccessKind::Close(AccessMode::Write)))));
+        assert!(is_sign(&event(EventKind::Any)));
+        // So says the system that it has lost events.
+        assert!(is_sign(&event(EventKind::Other).set_flag(notify::event::Flag::Rescan)));
+    }
 }

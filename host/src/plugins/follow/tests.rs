@@ -401,14 +401,3 @@ async fn a_directory_at_rest_is_left_in_peace() {
     assert_eq!(b.loader.loads.load(Ordering::Relaxed), 3);
     f.plugins.stop().await;
 }
-
-#[test]
-fn reading_a_file_is_no_sign_of_change() {
-    let event = |kind| notify::Event::new(kind);
-    assert!(!is_sign(&event(EventKind::Access(AccessKind::Open(AccessMode::Any)))));
-    assert!(!is_sign(&event(EventKind::Access(AccessKind::Close(AccessMode::Read)))));
-    assert!(is_sign(&event(EventKind::Access(AccessKind::Close(AccessMode::Write)))));
-    assert!(is_sign(&event(EventKind::Any)));
-    // So says the system that it has lost events.
-    assert!(is_sign(&event(EventKind::Other).set_flag(notify::event::Flag::Rescan)));
-}
