@@ -45,7 +45,7 @@ pub use compile::{CompileLimits, CompilerCommand, run_compiler};
 pub use effects::Effects;
 pub use engine::Allocation;
 pub use execution::{Execution, Progress};
-pub use gate::{Gate, GateState, Lost, ManualGate, OpenGate};
+pub use gate::{Gate, Lost, OpenGate};
 pub use inspect::{FileKind, HANDLER_INTERFACE, Inspection, inspect};
 pub use invocation::{Invocation, MonotonicClock, RunFacts};
 pub use limits::Limits;
