@@ -228,6 +228,20 @@ impl Bench {
         Ok(self.sandbox.load_bytes(TENANT, plugin).await?.ready_in())
     }
 
+    /// How long a small plugin takes that nobody has compiled yet: another for each number.
+    ///
+    /// # Errors
+    ///
+    /// See [`BenchError`].
+    pub async fn compiled(&self, number: u32) -> Result<Duration, BenchError> {
+        Ok(self.sandbox.load_bytes(TENANT, guests::fresh(number)).await?.ready_in())
+    }
+
+    /// The bytes of a plugin with much code, for [`Bench::ready`].
+    pub fn large_plugin() -> Vec<u8> {
+        guests::large()
+    }
+
     /// The bytes of a small plugin, for [`Bench::ready`].
     pub fn small_plugin() -> Vec<u8> {
         guests::echo()
