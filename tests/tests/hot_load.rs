@@ -297,7 +297,8 @@ fn flood(folder: PathBuf, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
 
 #[test]
 fn a_flood_of_changes_in_a_folder_costs_the_host_little_and_no_neighbour_a_heartbeat() {
-    let w = Workplace::new("[defaults]\nlease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\njitter = \"0s\"\n");
+    let w =
+        Workplace::new("[defaults]\nlease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\njitter = \"0s\"\n");
     w.install("unruly", "calm/job.wasm");
     w.write("plugins/calm/job.toml", soon_then_rarely("job", "payload = { do = \"wait\", ms = 8000 }"));
     w.install("hello", "noisy/hello.wasm");
@@ -318,7 +319,11 @@ fn a_flood_of_changes_in_a_folder_costs_the_host_little_and_no_neighbour_a_heart
     } else {
         nothing_was_lost(&mut host);
         let run = w.show("calm/job", text(&claimed["run"]));
-        assert_eq!((&run["status"], run["attempts"].as_array().map(Vec::len)), (&Value::from("success"), Some(1)), "{run}");
+        assert_eq!(
+            (&run["status"], run["attempts"].as_array().map(Vec::len)),
+            (&Value::from("success"), Some(1)),
+            "{run}"
+        );
     }
     // What comes after the flood is noticed, and by then the folder is listened to again.
     w.drop_in("noisy/late.wasm", &w.plugin("hello"));

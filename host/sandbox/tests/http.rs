@@ -249,12 +249,9 @@ async fn a_response_that_attempt_tenant_or_host_has_no_memory_for_is_an_error_of
     // The guest itself holds 40 MiB and a little.
     const SCARCE: usize = 48 << 20;
     let all = usize::MAX;
-    for (of_attempt, of_tenant, of_host, expected) in [
-        (SCARCE, all, all, "E7"),
-        (all, SCARCE, all, "E7"),
-        (all, all, SCARCE, "E7"),
-        (all, all, all, "xx"),
-    ] {
+    for (of_attempt, of_tenant, of_host, expected) in
+        [(SCARCE, all, all, "E7"), (all, SCARCE, all, "E7"), (all, all, SCARCE, "E7"), (all, all, all, "xx")]
+    {
         let server = Server::start(Manner::Says(answer.clone())).await;
         let sandbox = Sandbox::new(SandboxSettings { memory: of_host, ..settings() }).expect("a sandbox");
         let plugin = load(&sandbox, asking(&get(server.url()))).await;

@@ -161,9 +161,7 @@ async fn made<L: PluginLoader>(
         Ok(Some(plugin)) => Part::Taken(plugin),
         Ok(None) => Part::Uncompiled,
         Err(LoadError::Refused(reason)) => failed(file, reason),
-        Err(LoadError::Host(reason)) => {
-            Part::Postponed(problem(file, format!("{reason}; it is tried again")))
-        }
+        Err(LoadError::Host(reason)) => Part::Postponed(problem(file, format!("{reason}; it is tried again"))),
     }
 }
 
@@ -219,13 +217,7 @@ fn version(bytes: &PluginBytes) -> Version {
 }
 
 /// None when the file is no longer the one that was seen.
-fn read_file(
-    folder: &Folder,
-    file: &Path,
-    name: &str,
-    max: u64,
-    sight: &Sight,
-) -> Option<Result<Vec<u8>, Problems>> {
+fn read_file(folder: &Folder, file: &Path, name: &str, max: u64, sight: &Sight) -> Option<Result<Vec<u8>, Problems>> {
     match (sight, folder.read(Path::new(name), max)) {
         (Sight::File(seen), Ok((bytes, stamp))) => (stamp == *seen).then_some(Ok(bytes)),
         (_, Err(Denied::Missing | Denied::Changed)) => None,

@@ -15,7 +15,8 @@ pub(super) fn fresh(number: u32) -> Vec<u8> {
 /// As [`echo`], with as much code as an interpreter of another language has.
 pub(super) fn large() -> Vec<u8> {
     let function = |n: u32| {
-        let step = |i: u32| format!("(local.set 0 (i64.div_s (local.get 0) (i64.const {})))", 3 + (n * 1_000 + i) % 99_991);
+        let step =
+            |i: u32| format!("(local.set 0 (i64.div_s (local.get 0) (i64.const {})))", 3 + (n * 1_000 + i) % 99_991);
         let body: String = (0..1_000).map(step).collect();
         format!("(func (export \"f{n}\") (param i64) (result i64) {body} (local.get 0))")
     };

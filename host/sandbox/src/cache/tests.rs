@@ -66,7 +66,8 @@ fn a_note_of_another_run_of_the_machine_or_of_another_file_counts_for_nothing() 
     let beside = path.with_extension("whole");
     let note = fs::read_to_string(&beside).expect("a note");
     let boot = note.split(' ').next().expect("its first word");
-    for other in [note.replace(boot, "another"), note[..note.len() - 1].to_owned(), format!("{note}\n"), String::new()] {
+    for other in [note.replace(boot, "another"), note[..note.len() - 1].to_owned(), format!("{note}\n"), String::new()]
+    {
         fs::write(&beside, other).unwrap();
         settle(&path);
         assert!(!is_known(&path));
