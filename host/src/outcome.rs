@@ -164,6 +164,8 @@ mod tests {
             (FailureKind::Cpu, "cpu"),
             (FailureKind::Fuel, "fuel"),
             (FailureKind::Budget, "budget"),
+            (FailureKind::Handles, "handles"),
+            (FailureKind::Random, "random"),
             (FailureKind::OutputTooLarge, "output-too-large"),
             (FailureKind::Start, "start"),
             (FailureKind::Host, "host"),

@@ -13,6 +13,7 @@ use std::time::Duration;
 use leasehold_lease::id::TenantName;
 use leasehold_lease::schedule::Zones;
 use leasehold_lease::time::Millis;
+use leasehold_sandbox::PluginBytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -46,30 +47,43 @@ pub trait PluginLoader: Send + Sync + 'static {
     /// What is made.
     type Plugin: Send + Sync + 'static;
 
-    /// Validates and compiles, in turn with other tenants. `file` is for messages only: the bytes are what was read from it,
-    /// safely. Long work must not block the thread.
+    /// Finds what was made of these bytes before, waiting for no compiler. None when they must be [loaded](Self::load).
+    /// `metered` as for that.
     ///
     /// # Errors
-    /// Why the file is no plugin, as a sentence without the file's name.
+    /// See [`LoadError`].
+    fn find(
+        &self,
+        _bytes: &PluginBytes,
+        _metered: bool,
+    ) -> impl Future<Output = Result<Option<Arc<Self::Plugin>>, LoadError>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// Validates and compiles, in turn with other tenants. `file` is for messages only: the bytes are what was read from it,
+    /// safely. Long work must not block the thread. A plugin of which a job has a limit of fuel is `metered`: its fuel must
+    /// be counted.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
     fn load(
         &self,
         tenant: &TenantName,
         file: &Path,
-        bytes: Vec<u8>,
-    ) -> impl Future<Output = Result<Arc<Self::Plugin>, String>> + Send;
+        bytes: PluginBytes,
+        metered: bool,
+    ) -> impl Future<Output = Result<Arc<Self::Plugin>, LoadError>> + Send;
+}
 
-    /// Likewise, for a plugin of which a job has a limit of fuel, so that its fuel must be counted.
-    ///
-    /// # Errors
-    /// As for [`PluginLoader::load`].
-    fn load_metered(
-        &self,
-        tenant: &TenantName,
-        file: &Path,
-        bytes: Vec<u8>,
-    ) -> impl Future<Output = Result<Arc<Self::Plugin>, String>> + Send {
-        self.load(tenant, file, bytes)
-    }
+/// Why a file became no plugin, as a sentence without the file's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// It is none. It is tried again when it changes.
+    #[error("{0}")]
+    Refused(String),
+    /// This host could not load it just now. It is tried again, ever more rarely.
+    #[error("{0}")]
+    Host(String),
 }
 
 /// The plugin directory being followed.

@@ -67,6 +67,29 @@ pub struct FoundHost {
     pub silent: Duration,
 }
 
+/// The hosts that keep their data in one folder.
+#[derive(Debug, Default)]
+pub struct Living {
+    /// Those that live, by name.
+    pub hosts: Vec<FoundHost>,
+    /// Files that look as if a host had made them and cannot be read.
+    pub unread: Vec<UnreadFile>,
+}
+
+/// A file in the folder of hosts that does not say what it should.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "what a host tells of its plugins cannot be read from {}: {source}. Run `leasehold` as the user and in the version of \
+     that host; if no host made the file, remove it",
+    file.display()
+)]
+pub struct UnreadFile {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub source: io::Error,
+}
+
 /// A host's own file. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct StatusFile {
@@ -156,20 +179,28 @@ pub async fn keep(file: StatusFile, about: About, mut survey: watch::Receiver<Ar
     }
 }
 
-/// The living hosts that keep their data here, by name. Blocks on the disk.
+/// The living hosts that keep their data here, and what could not be read of them. Blocks on the disk.
 ///
 /// # Errors
 /// The folder is there and cannot be read.
-pub fn living(data_dir: &Path) -> io::Result<Vec<FoundHost>> {
-    let mut found = Vec::new();
+pub fn living(data_dir: &Path) -> io::Result<Living> {
+    let mut found = Living::default();
     for lock in locks(&folder(data_dir))? {
-        if is_held(&lock)?
-            && let Some(host) = read(&lock.with_extension("json"))?
-        {
-            found.push(host);
+        let file = match is_held(&lock) {
+            Ok(false) => continue,
+            Ok(true) => lock.with_extension("json"),
+            Err(source) => {
+                found.unread.push(UnreadFile { file: lock, source });
+                continue;
+            }
+        };
+        match read(&file) {
+            Ok(host) => found.hosts.extend(host),
+            Err(source) => found.unread.push(UnreadFile { file, source }),
         }
     }
-    found.sort_by(|a, b| a.status.about.host.cmp(&b.status.about.host));
+    found.hosts.sort_by(|a, b| a.status.about.host.cmp(&b.status.about.host));
+    found.unread.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(found)
 }
 
@@ -183,10 +214,7 @@ fn read(file: &Path) -> io::Result<Option<FoundHost>> {
     let modified = Millis(i64::try_from(modified.as_millis()).unwrap_or(i64::MAX));
     let mut bytes = Vec::new();
     opened.take(FILE_MAX).read_to_end(&mut bytes)?;
-    let in_file = |error: serde_json::Error| {
-        io::Error::other(format!("{}: {error}; another version of leasehold may have written it", file.display()))
-    };
-    let status = serde_json::from_slice(&bytes).map_err(in_file)?;
+    let status = serde_json::from_slice(&bytes)?;
     Ok(Some(FoundHost { status, silent: clock::wall().since(modified) }))
 }
 
@@ -218,14 +246,23 @@ fn is_held(lock: &Path) -> io::Result<bool> {
     }
 }
 
+/// What cannot be removed is no reason not to start: `leasehold plugins` tells of it.
 fn remove_dead(folder: &Path) -> io::Result<()> {
     for lock in locks(folder)? {
-        if !is_held(&lock)? {
-            for file in [lock.with_extension("json"), lock.with_extension("tmp"), lock] {
-                match fs::remove_file(&file) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
+        match is_held(&lock) {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, file = %lock.display(), "cannot tell whether a host has this file");
+                continue;
+            }
+        }
+        for file in [lock.with_extension("json"), lock.with_extension("tmp"), lock] {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, file = %file.display(), "cannot remove what a dead host has left");
                 }
+                _ => {}
             }
         }
     }
@@ -249,19 +286,46 @@ mod tests {
         HostStatus { about: about(), changed: Millis(1), survey: (*survey(file)).clone(), running: Vec::new() }
     }
 
+    fn hosts(data_dir: &Path) -> Vec<FoundHost> {
+        let found = living(data_dir).unwrap();
+        assert!(found.unread.is_empty(), "{:?}", found.unread);
+        found.hosts
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_hides_no_other_host_and_keeps_none_from_starting() {
+        let dir = tempfile::tempdir().unwrap();
+        let newer = StatusFile::create(dir.path()).unwrap();
+        fs::write(&newer.file, r#"{"about":"of another version"}"#).unwrap();
+        let foreign = folder(dir.path()).join("foreign.lock");
+        fs::create_dir(&foreign).unwrap();
+        let sound = StatusFile::create(dir.path()).unwrap();
+        sound.write(&status("one")).unwrap();
+        let found = living(dir.path()).unwrap();
+        assert_eq!(found.hosts.len(), 1);
+        assert_eq!(found.hosts[0].status, status("one"));
+        let mut unread: Vec<_> = found.unread.iter().map(|unread| unread.file.clone()).collect();
+        unread.sort();
+        let mut expected = vec![foreign, newer.file.clone()];
+        expected.sort();
+        assert_eq!(unread, expected);
+        let told = found.unread.iter().map(ToString::to_string).collect::<String>();
+        assert!(told.contains("invalid type") && told.contains("remove it"), "{told}");
+    }
+
     #[test]
     fn a_living_host_is_found_with_what_it_told_last_and_a_dead_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(living(dir.path()).unwrap().is_empty());
+        assert!(hosts(dir.path()).is_empty());
         let file = StatusFile::create(dir.path()).unwrap();
-        assert!(living(dir.path()).unwrap().is_empty(), "it has told nothing yet");
+        assert!(hosts(dir.path()).is_empty(), "it has told nothing yet");
         file.write(&status("one")).unwrap();
         file.write(&status("two")).unwrap();
-        let found = living(dir.path()).unwrap();
+        let found = hosts(dir.path());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].status, status("two"));
         drop(file);
-        assert!(living(dir.path()).unwrap().is_empty());
+        assert!(hosts(dir.path()).is_empty());
         assert_eq!(fs::read_dir(folder(dir.path())).unwrap().count(), 0);
     }
 
@@ -272,11 +336,11 @@ mod tests {
         killed.write(&status("one")).unwrap();
         // As the kernel does: the lock ends, the files stay.
         flock(&killed._held, FlockOperation::Unlock).unwrap();
-        assert!(living(dir.path()).unwrap().is_empty());
+        assert!(hosts(dir.path()).is_empty());
         let other = StatusFile::create(dir.path()).unwrap();
         assert!(!killed.file.exists() && !killed.lock.exists());
         other.write(&status("two")).unwrap();
-        assert_eq!(living(dir.path()).unwrap().len(), 1);
+        assert_eq!(hosts(dir.path()).len(), 1);
     }
 
     #[test]
@@ -287,9 +351,9 @@ mod tests {
         let old = Timespec { tv_sec: clock::wall().0 / 1_000 - 60, tv_nsec: 0 };
         let times = Timestamps { last_access: old, last_modification: old };
         utimensat(CWD, &file.file, &times, AtFlags::empty()).unwrap();
-        assert!(living(dir.path()).unwrap()[0].silent > SILENT_AFTER);
+        assert!(hosts(dir.path())[0].silent > SILENT_AFTER);
         file.touch().unwrap();
-        assert!(living(dir.path()).unwrap()[0].silent < SILENT_AFTER);
+        assert!(hosts(dir.path())[0].silent < SILENT_AFTER);
     }
 
     #[tokio::test]
@@ -300,7 +364,7 @@ mod tests {
         let task = tokio::spawn(keep(file, about(), receive, Arc::default()));
         for name in ["one", "two"] {
             send.send_replace(survey(name));
-            let told = || living(dir.path()).unwrap().first().is_some_and(|host| host.status.survey == *survey(name));
+            let told = || hosts(dir.path()).first().is_some_and(|host| host.status.survey == *survey(name));
             let wait = async {
                 while !told() {
                     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -310,6 +374,6 @@ mod tests {
         }
         drop(send);
         task.await.unwrap();
-        assert!(living(dir.path()).unwrap().is_empty());
+        assert!(hosts(dir.path()).is_empty());
     }
 }

@@ -114,6 +114,16 @@ impl HostProcess {
         (kib("VmRSS:") * 1024, kib("VmHWM:") * 1024)
     }
 
+    /// The processor time that the process has used.
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("the host is there");
+        // The name, in parentheses, may have blanks in it.
+        let (_, behind) = stat.rsplit_once(") ").expect("the system tells of processes");
+        let ticks = behind.split(' ').skip(11).take(2).map(|n| n.parse::<u64>().expect("a number of ticks"));
+        // Linux tells all programs a hundred ticks a second, whatever it does itself.
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+
     /// Waits for its end. Answers how it ended and what it told people.
     pub fn ended(mut self) -> (ExitStatus, String) {
         let end = clock::mono() + PATIENCE;

@@ -83,6 +83,13 @@ impl Workplace {
         HostProcess::start(self.command(&["serve", "--json"]))
     }
 
+    /// Starts `leasehold serve` here with one more variable in its environment.
+    pub fn serve_with(&self, variable: &str, value: &str) -> HostProcess {
+        let mut command = self.command(&["serve", "--json"]);
+        command.env(variable, value);
+        HostProcess::start(command)
+    }
+
     /// Starts `leasehold serve` here from a file of its own in this folder, and answers with that file.
     pub fn serve_own_file(&self) -> (HostProcess, PathBuf) {
         let own = self.path().join("leasehold");

@@ -6,10 +6,13 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use leasehold::clock;
-use leasehold_tests::{HostProcess, Workplace};
+use leasehold_tests::{HostProcess, IN_TIME, Watchdog, Workplace, soon_then_rarely};
 use serde_json::Value;
 
 /// A lease that a test can wait for, and slots that are claimed when they are due.
@@ -277,6 +280,54 @@ fn five_hundred_files_at_once_disturb_no_job_that_runs_every_second() {
     }
     nothing_was_lost(&mut host);
     assert_every_second(&slots(&w, "beat"));
+}
+
+/// Makes and removes files in the folder as fast as it can until it is told to stop. Answers how many.
+fn flood(folder: PathBuf, stop: Arc<AtomicBool>) -> JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut made = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let file = folder.join(format!("{}.txt", made % 1_000));
+            fs::write(&file, b"x").and_then(|()| fs::remove_file(&file)).expect("the folder is there");
+            made += 1;
+        }
+        made
+    })
+}
+
+#[test]
+fn a_flood_of_changes_in_a_folder_costs_the_host_little_and_no_neighbour_a_heartbeat() {
+    let w =
+        Workplace::new("[defaults]\nlease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\njitter = \"0s\"\n");
+    w.install("unruly", "calm/job.wasm");
+    w.write("plugins/calm/job.toml", soon_then_rarely("job", "payload = { do = \"wait\", ms = 8000 }"));
+    w.install("hello", "noisy/hello.wasm");
+    let mut host = w.serve();
+    let claimed = host.wait_for("claimed", "calm/job");
+    let (began, before, watchdog) = (clock::mono(), host.cpu(), Watchdog::start());
+    let stop = Arc::new(AtomicBool::new(false));
+    let flooding = flood(path(&w, "noisy"), Arc::clone(&stop));
+    host.wait_until("the end of its run", |event| event["run"] == claimed["run"] && event["event"] != "claimed");
+    let (cpu, took) = (host.cpu() - before, clock::mono().since(began));
+    stop.store(true, Ordering::Relaxed);
+    let made = flooding.join().expect("the flood goes on");
+    eprintln!("{made} files made and removed in {took:?}: the host used {cpu:?} of the processor");
+    assert!(cpu < took / 3, "{made} files cost the host {cpu:?} in {took:?}");
+    host.wait_for_log("more happens in this folder than is worth listening to");
+    if watchdog.latest() > IN_TIME {
+        eprintln!("heartbeats are not judged: this process itself was kept waiting");
+    } else {
+        nothing_was_lost(&mut host);
+        let run = w.show("calm/job", text(&claimed["run"]));
+        assert_eq!(
+            (&run["status"], run["attempts"].as_array().map(Vec::len)),
+            (&Value::from("success"), Some(1)),
+            "{run}"
+        );
+    }
+    // What comes after the flood is noticed, and by then the folder is listened to again.
+    w.drop_in("noisy/late.wasm", &w.plugin("hello"));
+    serves(&w, "noisy/late.wasm");
 }
 
 #[test]

@@ -172,6 +172,39 @@ fn a_plugin_whose_instance_cannot_be_made_fails_each_slot_at_once_and_blocks_non
     }
 }
 
+#[test]
+fn a_plugin_whose_compiled_code_is_gone_from_the_disk_goes_on_serving_and_is_compiled_anew_at_the_next_start() {
+    let w = unruly(&format!("[defaults]\n{DEFAULTS}\n"), &[]);
+    w.install("hello", "hello.wasm");
+    w.write("plugins/hello.toml", "[[jobs]]\nname = \"hello\"\nevery = \"1s\"\npayload = { name = \"world\" }\n");
+    let mut host = w.serve();
+    let first = host.wait_for("success", "default/hello");
+    std::fs::remove_dir_all(w.path().join(".leasehold/compiled")).expect("it is there");
+    // Instances are made from what is mapped.
+    host.wait_until("a later run", |event| {
+        event["event"] == "success" && event["job"] == "default/hello" && event["run"] != first["run"]
+    });
+    host.terminate();
+    assert!(host.ended().0.success());
+    let mut again = w.serve();
+    again.wait_for("success", "default/hello");
+    assert!(again.events().iter().all(|event| event["event"] != "failed"), "{:?}", again.events());
+}
+
+#[test]
+fn a_run_that_finds_no_place_waits_for_one_and_fails_nothing() {
+    let w = unruly(
+        &format!("[host]\nconcurrency = 1\n[defaults]\n{DEFAULTS}\n"),
+        &[("first", "\"wait\", ms = 1500", ""), ("second", "\"wait\", ms = 1500", "")],
+    );
+    let mut host = w.serve();
+    let waits = host.wait_until("a run that waits for a place", |event| {
+        event["event"] == "no-place" && event["detail"].as_str().is_some_and(|detail| detail.contains("concurrency"))
+    });
+    host.wait_until("its turn", |event| event["event"] == "success" && event["job"] == waits["job"]);
+    assert!(host.events().iter().all(|event| event["event"] != "failed"), "{:?}", host.events());
+}
+
 /// The newest run of the job that has ended.
 fn ended(w: &Workplace, job: &str) -> Value {
     let runs = w.runs(job);
@@ -189,7 +222,7 @@ fn the_benchmark_of_the_sandbox_measures_every_figure() {
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let rows = answer.lines();
     let asked = rows.iter().filter(|row| row["target"].is_number() && row["met"].is_boolean()).count();
-    assert_eq!((rows.len(), asked), (15, 14), "{rows:#?}");
+    assert_eq!((rows.len(), asked), (17, 15), "{rows:#?}");
     assert!(rows.iter().all(|row| row["value"].is_number()));
     assert!(rows[0]["bare_wasmtime"].as_f64().is_some_and(|bare| bare > 0.0), "{}", rows[0]);
 }

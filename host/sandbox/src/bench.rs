@@ -228,6 +228,20 @@ impl Bench {
         Ok(self.sandbox.load_bytes(TENANT, plugin).await?.ready_in())
     }
 
+    /// How long a small plugin takes that nobody has compiled yet: another for each number.
+    ///
+    /// # Errors
+    ///
+    /// See [`BenchError`].
+    pub async fn compiled(&self, number: u32) -> Result<Duration, BenchError> {
+        Ok(self.sandbox.load_bytes(TENANT, guests::fresh(number)).await?.ready_in())
+    }
+
+    /// The bytes of a plugin with much code, for [`Bench::ready`].
+    pub fn large_plugin() -> Vec<u8> {
+        guests::large()
+    }
+
     /// The bytes of a small plugin, for [`Bench::ready`].
     pub fn small_plugin() -> Vec<u8> {
         guests::echo()
@@ -240,7 +254,7 @@ impl Bench {
         let (progress, _) = tokio::sync::watch::channel(None);
         let attempt = Arc::new(crate::attempt::Attempt::new(limits, log, progress, self.clock.clone()));
         let share = MemoryShare::new(self.sandbox.memory().clone(), run.tenant.clone(), None);
-        let outward = self.sandbox.outward(&run, effects);
+        let outward = self.sandbox.outward(&run, None, effects);
         let call = Call { plugin: self.echo.clone(), run, input, idempotency_secret, share, metered: false, outward };
         let mut store = guest::store(attempt, call).0;
         let began = (self.clock)();

@@ -7,14 +7,15 @@
 //! A file is the artifact as wasmtime wrote it and, behind it, its checksum: in one file, because one rename then moves both
 //! and no crash leaves a pair that disagrees. wasmtime finds its sections from the file's front and ignores what follows
 //! them. The checksum is against damage, such as a failing disk's or a power cut's, and not against an attacker: whoever can
-//! write to the directory is this host's user already.
+//! write to the directory is this host's user already. A whole file is compared with it once after each start of the machine;
+//! what was compared, and when the file changed last, is noted in a small file beside it (`integrity.rs`).
 //!
 //! A compiler writes into a [`Draft`], a temporary file that the host has made and locked; the host looks at what it has
 //! become and renames it. A draft that nobody has locked belongs to a host that is gone, and is removed.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,10 @@ use wasmtime::component::Component;
 use crate::compile::Artifact;
 use crate::engine;
 use crate::plugin::Digest;
+
+mod integrity;
+
+pub(crate) use integrity::checksum;
 
 /// The directory for compiled code cannot be used.
 #[derive(Debug, Error)]
@@ -75,6 +80,7 @@ pub(crate) struct Draft {
 }
 
 const DRAFT: &str = "tmp";
+const CODE: &str = "cwasm";
 
 impl CodeCache {
     /// Makes the directory where it is missing, and removes what dead hosts have left in it.
@@ -133,17 +139,10 @@ impl CodeCache {
     pub(crate) fn load_kept(&self, engine: &Engine, digest: &Digest) -> Result<Component, Unusable> {
         let path = self.path(digest);
         let mapped = self.map(engine, &path);
-        match &mapped {
-            Ok(_) => {
-                if let Err(error) = mark_as_used(&path) {
-                    tracing::debug!(path = %path.display(), %error, "cannot mark compiled code as used");
-                }
-            }
-            Err(Unusable::Missing) => {}
-            Err(Unusable::Because(_) | Unusable::Refused(_)) => {
-                if let Err(error) = fs::remove_file(&path) {
-                    tracing::warn!(path = %path.display(), %error, "cannot remove compiled code that cannot be used");
-                }
+        if let Err(Unusable::Because(_) | Unusable::Refused(_)) = &mapped {
+            integrity::forget(&path);
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "cannot remove compiled code that cannot be used");
             }
         }
         mapped
@@ -167,7 +166,7 @@ impl CodeCache {
     /// Takes over what a compiler has written: by rename, so that a reader never sees half of it.
     pub(crate) fn keep(&self, digest: &Digest, draft: Draft, artifact: &Artifact) -> io::Result<()> {
         let found = draft.file.metadata()?.len();
-        let told = artifact.size.saturating_add(size_of::<Checksum>() as u64);
+        let told = artifact.size.saturating_add(integrity::TRAILER);
         if found != told {
             return Err(io::Error::other(format!("the compiler told of {told} bytes and wrote {found}")));
         }
@@ -180,7 +179,7 @@ impl CodeCache {
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
-        self.dir.join(format!("{digest}-{}.cwasm", self.engine_hash))
+        self.dir.join(format!("{digest}-{}.{CODE}", self.engine_hash))
     }
 
     #[allow(unsafe_code)]
@@ -192,21 +191,27 @@ impl CodeCache {
         if let Some(problem) = access_problem(&metadata) {
             return Err(Unusable::Because(problem));
         }
-        verify(File::open(path)?)?;
+        if !integrity::is_known(path, &metadata) {
+            integrity::verify(File::open(path)?)?;
+        }
         // SAFETY: the bytes must be what wasmtime's compiler wrote for this engine, and must not change while they are mapped.
         // They were written by this program, started as a compiler, from wasmtime's output: nobody else can have put them there,
         // because the directory (checked when it was opened) and the file (checked above) belong to this user and give nobody
         // else access. They do not change: a compiler has ended, with all it may have started, before its file gets this
         // name, and files are replaced by rename, never written in place. They are whole, and what the disk did to them is
-        // noticed: the checksum, made from wasmtime's output in memory, has just been compared with what a read of the whole
-        // file gave. They fit the engine: its compatibility hash is part of the name, and wasmtime compares version and
-        // settings itself.
+        // noticed: the checksum, made from wasmtime's output in memory, was compared with what a read of the whole file gave,
+        // just now or since the machine was started, and nothing has written to the file from then on. They fit the engine: its
+        // compatibility hash is part of the name, and wasmtime compares version and settings itself.
         let component = unsafe { Component::deserialize_file(engine, path) };
-        component.map_err(|error| {
+        let component = component.map_err(|error| {
             let is_systems = error.chain().any(|cause| cause.is::<io::Error>() || cause.is::<rustix::io::Errno>());
             let reason = format!("{error:#}");
             if is_systems { Unusable::Because(reason) } else { Unusable::Refused(reason) }
-        })
+        })?;
+        if let Err(error) = mark_as_used(path, &metadata) {
+            tracing::debug!(path = %path.display(), %error, "cannot mark compiled code as used");
+        }
+        Ok(component)
     }
 
     /// Removes drafts whose owners are gone.
@@ -232,7 +237,7 @@ impl CodeCache {
 
     /// Removes what was used longest ago until the directory keeps its limit; never what was just written.
     fn evict(&self, newest: &Path) -> io::Result<()> {
-        let mut files: Vec<(SystemTime, u64, OsString)> = Vec::new();
+        let mut files: Vec<(Option<SystemTime>, u64, OsString)> = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             // Another host process may remove files at any time.
@@ -240,9 +245,10 @@ impl CodeCache {
             if let Ok(metadata) = entry.metadata()
                 && metadata.is_file()
                 && path != newest
-                && path.extension().is_none_or(|extension| extension != DRAFT)
+                && path.extension().is_some_and(|extension| extension == CODE)
             {
-                files.push((metadata.modified()?, metadata.len(), entry.file_name()));
+                let used = integrity::noted_at(&path).max(metadata.modified().ok());
+                files.push((used, metadata.len(), entry.file_name()));
             }
         }
         files.sort();
@@ -251,7 +257,9 @@ impl CodeCache {
             if total <= self.limit {
                 break;
             }
-            match fs::remove_file(self.dir.join(&name)) {
+            let path = self.dir.join(&name);
+            integrity::forget(&path);
+            match fs::remove_file(&path) {
                 Ok(()) => tracing::info!(file = %name.display(), "removed compiled code that was not used for long"),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -301,46 +309,12 @@ fn access_problem(metadata: &Metadata) -> Option<String> {
     (mode & 0o077 != 0).then(|| format!("its mode is {mode:04o}, which lets others in"))
 }
 
-/// A CRC-32, little end first.
-type Checksum = [u8; 4];
-
-/// What stands behind an artifact in its file.
-pub(crate) fn checksum(artifact: &[u8]) -> u32 {
-    crc32fast::hash(artifact)
+/// Notes that the file that was found is whole, and used now.
+fn mark_as_used(path: &Path, found: &Metadata) -> io::Result<()> {
+    let now = fs::symlink_metadata(path)?;
+    // Another host process may have put its own in place.
+    if (now.dev(), now.ino()) == (found.dev(), found.ino()) { integrity::note(path, &now) } else { Ok(()) }
 }
 
-/// Compares the artifact with the checksum behind it. wasmtime itself checks no more than the structure: damaged machine code
-/// would be executed.
-///
-/// The file is read and not mapped, so that what the disk cannot read is an error and not a signal that ends the host.
-fn verify(mut file: File) -> Result<(), Unusable> {
-    // Fits the processor's cache, so that bytes are summed where they were just copied to.
-    const PIECE: usize = 64 * 1024;
-    let size = file.metadata()?.len();
-    let Some(artifact_size) = size.checked_sub(size_of::<Checksum>() as u64) else {
-        return Err(Unusable::Because(format!("it is cut off: {size} bytes are left")));
-    };
-    let mut hasher = crc32fast::Hasher::new();
-    let mut piece = vec![0; PIECE];
-    let mut left = artifact_size;
-    while left > 0 {
-        let wanted = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-        file.read_exact(&mut piece[..wanted])?;
-        hasher.update(&piece[..wanted]);
-        left -= wanted as u64;
-    }
-    let mut kept = Checksum::default();
-    file.read_exact(&mut kept)?;
-    let (kept, found) = (u32::from_le_bytes(kept), hasher.finalize());
-    if kept != found {
-        let problem = format!("it is damaged or cut off: its checksum is {kept:08x}, but its content has {found:08x}");
-        return Err(Unusable::Because(problem));
-    }
-    Ok(())
-}
-
-fn mark_as_used(path: &Path) -> io::Result<()> {
-    let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
-    let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
-    Ok(rustix::fs::futimens(File::open(path)?, &times)?)
-}
+#[cfg(test)]
+mod tests;

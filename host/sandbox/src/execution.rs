@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
+use wasmtime::component::ResourceTableError;
 use wasmtime::{Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
@@ -172,6 +173,9 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
         Some(Breach::Budget { .. }) => return (FailureKind::Budget, message),
         None => {}
     }
+    if let Some(broken) = limit_of_the_engine(error, &message, &attempt.limits) {
+        return broken;
+    }
     if let Some(full) = attempt.growth_refused() {
         return out_of_memory(attempt, full, &message);
     }
@@ -187,6 +191,21 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
         Stage::Start if !error.is::<Trap>() => (FailureKind::Start, format!("{error:#}")),
         _ => (FailureKind::Trap, trap_message(error, message, &attempt.log.stderr_tail())),
     }
+}
+
+/// Limits that wasmtime itself keeps. It has no types for most of these errors, so they are known by its words; no guest has
+/// a say in those.
+fn limit_of_the_engine(error: &wasmtime::Error, words: &str, limits: &Limits) -> Option<(FailureKind, String)> {
+    let (handles, random) = (limits.handles, limits.random);
+    let is_full = matches!(error.downcast_ref::<ResourceTableError>(), Some(ResourceTableError::Full));
+    if is_full || words.ends_with("store handle limit exceeded") {
+        let message = format!("the guest wanted to hold more than the {handles} handles it may have (handles_max)");
+        return Some((FailureKind::Handles, message));
+    }
+    (words.starts_with("requested len ") && words.ends_with(&format!(" exceeds limit {random}"))).then(|| {
+        let message = format!("the guest asked for more than {random} random bytes in one call (random_max)");
+        (FailureKind::Random, message)
+    })
 }
 
 /// Once growth was refused, whatever the guest fails by is a want of memory. Before any of its code has run, a full tenant or

@@ -3,10 +3,7 @@
 //!
 //! Whoever starts guests backs it with the lease. The sandbox only asks, right before each effect begins.
 
-use std::sync::Mutex;
-
 use async_trait::async_trait;
-use tokio::sync::watch;
 
 use crate::attempt::Attempt;
 
@@ -48,84 +45,6 @@ impl Gate for OpenGate {
     }
 }
 
-/// What a [`ManualGate`] is set to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateState {
-    /// Effects may begin.
-    Open,
-    /// Effects wait.
-    InDoubt,
-    /// Effects fail.
-    Lost,
-}
-
-/// A gate that is moved by hand, for tests. It counts how often it was asked.
-#[derive(Debug)]
-pub struct ManualGate {
-    state: watch::Sender<GateState>,
-    asked: watch::Sender<usize>,
-    /// What it turns to when it is asked for the n-th time, from 1.
-    plan: Mutex<Option<(usize, GateState)>>,
-}
-
-impl ManualGate {
-    /// One in this state.
-    pub fn new(state: GateState) -> ManualGate {
-        ManualGate { state: watch::channel(state).0, asked: watch::channel(0).0, plan: Mutex::new(None) }
-    }
-
-    /// Moves it.
-    pub fn set(&self, state: GateState) {
-        self.state.send_replace(state);
-    }
-
-    /// It turns to `state` right when it is asked for the `nth` time from now, before it answers.
-    pub fn turn_at(&self, nth: usize, state: GateState) {
-        let at = *self.asked.borrow() + nth;
-        *self.plan.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((at, state));
-    }
-
-    /// Waits until it was asked `times` times in all.
-    pub async fn was_asked(&self, times: usize) {
-        let mut asked = self.asked.subscribe();
-        // The sender is `self`, so it is there.
-        let _ = asked.wait_for(|asked| *asked >= times).await;
-    }
-
-    /// How often it was asked.
-    pub fn asked(&self) -> usize {
-        *self.asked.borrow()
-    }
-}
-
-#[async_trait]
-impl Gate for ManualGate {
-    async fn pass(&self) -> Result<(), Lost> {
-        let turn = *self.asked.borrow() + 1;
-        let planned = *self.plan.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some((at, state)) = planned
-            && at == turn
-        {
-            self.set(state);
-        }
-        // Only now, so that who waits for the question finds the gate as planned.
-        self.asked.send_replace(turn);
-        let mut state = self.state.subscribe();
-        let settled = state.wait_for(|state| *state != GateState::InDoubt).await;
-        // The sender is `self`, so it is there.
-        match settled.map_or(GateState::Lost, |state| *state) {
-            GateState::Open => Ok(()),
-            GateState::InDoubt | GateState::Lost => Err(Lost),
-        }
-    }
-
-    async fn in_doubt(&self) {
-        let mut state = self.state.subscribe();
-        // The sender is `self`, so it is there.
-        let _ = state.wait_for(|state| *state != GateState::Open).await;
-    }
-}
-
 /// Asks the gate for this attempt; the signal counts as well, whichever says first that the lease is lost.
 ///
 /// # Errors
@@ -141,26 +60,10 @@ pub(crate) async fn pass(attempt: &Attempt, gate: &dyn Gate) -> Result<(), Lost>
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::attempt::tests::attempt;
     use crate::limits::Limits;
     use crate::signal::StopReason;
-
-    #[tokio::test]
-    async fn who_waits_goes_on_when_the_lease_is_certain_again_and_fails_when_it_is_lost() {
-        for (turn, expected) in [(GateState::Open, Ok(())), (GateState::Lost, Err(Lost))] {
-            let gate = Arc::new(ManualGate::new(GateState::InDoubt));
-            let waiting = tokio::spawn({
-                let gate = gate.clone();
-                async move { pass(&attempt(Limits::default()), &*gate).await }
-            });
-            gate.was_asked(1).await;
-            gate.set(turn);
-            assert_eq!(waiting.await.expect("it ends"), expected);
-        }
-    }
 
     #[tokio::test]
     async fn the_signal_alone_refuses_even_at_an_open_gate() {

@@ -1,6 +1,5 @@
 //! What a file is, told from its bytes without compiling it.
 
-use sha2::{Digest as _, Sha256};
 use wasmparser::Parser;
 use wasmtime::Engine;
 
@@ -64,7 +63,7 @@ pub struct Inspection {
 /// It reads a stranger's bytes in the calling process: for commands that look at a file and end. A host, which has leases to
 /// keep, [loads](crate::Sandbox::load_bytes), where the same is done in a process apart.
 pub fn inspect(bytes: &[u8]) -> Inspection {
-    let glance = Glance::new(bytes);
+    let glance = Glance::new(bytes, Digest::of(bytes));
     let scanned = glance.verdict.clone().and_then(|()| scan::scan(bytes));
     match scanned {
         Ok(structure) => {
@@ -85,9 +84,8 @@ pub(crate) struct Glance {
 }
 
 impl Glance {
-    pub(crate) fn new(bytes: &[u8]) -> Glance {
+    pub(crate) fn new(bytes: &[u8], digest: Digest) -> Glance {
         let kind = kind_of(bytes);
-        let digest = Digest::new(Sha256::digest(bytes).into());
         Glance { kind, digest, size: bytes.len(), verdict: first_bytes_fit(kind, bytes) }
     }
 

@@ -13,7 +13,7 @@ use crate::guest::{self, Guest};
 use crate::imports::bindings::JobPre;
 use crate::inspect::{Glance, fits};
 use crate::invocation::MonotonicClock;
-use crate::plugin::{CodeOrigin, Plugin};
+use crate::plugin::{CodeOrigin, Plugin, PluginBytes};
 use crate::refusal::{CompileLimit, PluginError, Refusal};
 use crate::refused::Refused;
 use crate::scan::Structure;
@@ -42,9 +42,9 @@ impl Loader {
     /// # Errors
     ///
     /// The bytes cannot be a plugin, or were refused before.
-    pub(crate) fn find(&self, bytes: &[u8]) -> Result<Known, Refusal> {
+    pub(crate) fn find(&self, bytes: &PluginBytes) -> Result<Known, Refusal> {
         let began = (self.clock)();
-        let glance = Glance::new(bytes);
+        let glance = Glance::new(bytes, bytes.digest());
         glance.verdict.clone()?;
         self.known(glance, began)
     }
@@ -57,7 +57,7 @@ impl Loader {
     /// [`PluginError`], with the reason.
     pub(crate) fn compile(
         &self,
-        bytes: &Arc<Vec<u8>>,
+        bytes: &PluginBytes,
         glance: Glance,
         spent: Duration,
     ) -> Result<Arc<Plugin>, PluginError> {
@@ -90,7 +90,7 @@ impl Loader {
         self.plugin(&component, glance, structure, CodeOrigin::Cache, began).map(Known::Ready)
     }
 
-    fn compiled(&self, bytes: &Arc<Vec<u8>>, glance: &Glance) -> Result<(Structure, Component), PluginError> {
+    fn compiled(&self, bytes: &PluginBytes, glance: &Glance) -> Result<(Structure, Component), PluginError> {
         let failed = |error| PluginError::Host(Arc::new(error));
         let draft = self.cache.draft(&glance.digest).map_err(failed)?;
         let answer = self.compiler.run(bytes, self.cache.dir(), draft.name())?;

@@ -13,8 +13,8 @@ const TENANT_PART: usize = 4;
 /// From this part on, in percent, nothing new is started: what runs already may still grow.
 const ADMISSION_PERCENT: u128 = 80;
 
-/// The memory that all guests of a host hold together, and each tenant's part of it. Counted are memories and tables; what
-/// the host needs for an instance beside them is not.
+/// The memory that all guests of a host hold together, and each tenant's part of it. Counted are memories and tables, and
+/// responses while the host holds them; what else the host needs for an instance is not.
 #[derive(Debug)]
 pub struct MemoryLedger {
     limit: usize,
@@ -118,6 +118,15 @@ impl MemoryShare {
     pub fn new(ledger: Arc<MemoryLedger>, tenant: String, tenant_limit: Option<usize>) -> Self {
         let tenant_limit = ledger.tenant_limit(tenant_limit);
         MemoryShare { ledger, tenant, tenant_limit, held: 0 }
+    }
+
+    /// Holds so much, if it does not yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`MemoryShare::grow`].
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), MemoryFull> {
+        self.grow(bytes.saturating_sub(self.held))
     }
 
     /// Holds so much more.

@@ -10,7 +10,6 @@ mod grants;
 mod origin;
 mod request;
 mod resolve;
-mod room;
 mod stream;
 mod tls;
 
@@ -27,8 +26,8 @@ pub use resolve::{Resolve, SystemResolver};
 use crate::attempt::Attempt;
 use crate::effects::Effects;
 use crate::imports::bindings::leasehold::job::http::{HttpError, Request, Response};
+use crate::memory::{MemoryLedger, MemoryShare};
 use exchange::Exchange;
-use room::Room;
 use tls::Tls;
 
 /// What a request says of the run it is sent for.
@@ -38,6 +37,8 @@ pub(crate) struct Sender {
     pub(crate) tenant: String,
     pub(crate) attempt: u32,
     pub(crate) fence: u64,
+    /// As in [`Invocation`](crate::Invocation).
+    pub(crate) tenant_memory: Option<usize>,
 }
 
 /// Sends requests, on threads that no guest can hold up.
@@ -45,12 +46,18 @@ pub(crate) struct HttpClient {
     runtime: Handle,
     resolver: Arc<dyn Resolve>,
     tls: Tls,
-    room: Arc<Room>,
+    /// What responses are charged to while the host holds them.
+    memory: Arc<MemoryLedger>,
 }
 
 impl HttpClient {
-    pub(crate) fn new(runtime: Handle, resolver: Arc<dyn Resolve>, more_roots: Vec<Vec<u8>>) -> HttpClient {
-        HttpClient { runtime, resolver, tls: Tls::new(more_roots), room: Arc::default() }
+    pub(crate) fn new(
+        runtime: Handle,
+        resolver: Arc<dyn Resolve>,
+        more_roots: Vec<Vec<u8>>,
+        memory: Arc<MemoryLedger>,
+    ) -> HttpClient {
+        HttpClient { runtime, resolver, tls: Tls::new(more_roots), memory }
     }
 
     /// Sends a request and waits for the whole response. Dropping this resets the connection.
@@ -68,14 +75,14 @@ impl HttpClient {
         request: Request,
     ) -> Result<Response, HttpError> {
         let request = request::prepare(request, effects, sender, attempt.remaining())?;
-        let room = Room::enter(&self.room, &sender.tenant);
+        let held = MemoryShare::new(self.memory.clone(), sender.tenant.clone(), sender.tenant_memory);
         let exchange = Exchange {
             client: self.clone(),
             attempt,
             gate: effects.gate.clone(),
             grants: effects.http.clone(),
             request,
-            room,
+            held,
         };
         // The set ends its task when it is dropped.
         let mut task = JoinSet::new();

@@ -89,6 +89,10 @@ pub enum FailureKind {
     Fuel,
     /// Called the host more often than it may.
     Budget,
+    /// Held more handles at a time than it may.
+    Handles,
+    /// Asked for more random bytes in one call than it may.
+    Random,
     /// Was interrupted by [`Signal::force`](crate::Signal::force).
     Interrupted,
     /// Called the host after its lease was lost.
@@ -115,6 +119,8 @@ impl FailureKind {
             FailureKind::Cpu => "cpu",
             FailureKind::Fuel => "fuel",
             FailureKind::Budget => "budget",
+            FailureKind::Handles => "handles",
+            FailureKind::Random => "random",
             FailureKind::Interrupted => "interrupted",
             FailureKind::Lost => "lost",
             FailureKind::OutputTooLarge => "output-too-large",

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
+use std::ops::Deref;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
 
 use crate::guest::Guest;
 use crate::imports::bindings::JobPre;
@@ -21,8 +24,13 @@ pub(crate) const MAX_PLUGIN_BYTES: u64 = 64 * 1024 * 1024;
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    #[cfg(test)]
     pub(crate) fn new(bytes: [u8; 32]) -> Self {
         Digest(bytes)
+    }
+
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Digest(Sha256::digest(bytes).into())
     }
 
     /// The digest itself.
@@ -40,6 +48,42 @@ impl fmt::Display for Digest {
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Digest({self})")
+    }
+}
+
+/// What was read of a plugin's file, and its digest, which is computed once: when it is first asked for.
+#[derive(Clone)]
+pub struct PluginBytes(Arc<Content>);
+
+struct Content {
+    bytes: Vec<u8>,
+    digest: OnceLock<Digest>,
+}
+
+impl PluginBytes {
+    /// The SHA-256. Computing it takes about a millisecond for each megabyte or two.
+    pub fn digest(&self) -> Digest {
+        *self.0.digest.get_or_init(|| Digest::of(&self.0.bytes))
+    }
+}
+
+impl From<Vec<u8>> for PluginBytes {
+    fn from(bytes: Vec<u8>) -> PluginBytes {
+        PluginBytes(Arc::new(Content { bytes, digest: OnceLock::new() }))
+    }
+}
+
+impl Deref for PluginBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
+
+impl fmt::Debug for PluginBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PluginBytes({} bytes)", self.len())
     }
 }
 

@@ -1,4 +1,8 @@
 //! What was refused, so that a bad file that stays in place costs a compiler once.
+//!
+//! It is forgotten when the host ends. A host of another version or with other limits may well take what this one refused,
+//! and all that a restart costs is a turn at a compiler for each such file, in a process of its own with limits of its own:
+//! what was compiled before waits for none.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

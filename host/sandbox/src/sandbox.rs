@@ -27,7 +27,7 @@ use crate::load::{Known, Loader};
 use crate::memory::{MemoryLedger, MemoryShare};
 use crate::outbound::{HttpClient, Resolve, Sender, SystemResolver};
 use crate::outcome::FailureKind;
-use crate::plugin::{Plugin, read_plugin_file};
+use crate::plugin::{Plugin, PluginBytes, read_plugin_file};
 use crate::refusal::PluginError;
 use crate::refused::Refused;
 use crate::ticker::{Ticker, Ticking};
@@ -167,12 +167,13 @@ impl Sandbox {
         let (engine, allocation) = engine::engine(settings.max_guests).map_err(SandboxError::engine)?;
         let network = Background::new(engine::network_runtime())?;
         let (resolver, roots) = (settings.resolver.clone(), settings.more_roots.clone());
-        let http = HttpClient::new(network.handle().clone(), resolver, roots);
+        let memory = Arc::new(MemoryLedger::new(settings.memory));
+        let http = HttpClient::new(network.handle().clone(), resolver, roots, memory.clone());
         Ok(Sandbox {
             plain: Lane::new(engine, &settings, false)?,
             allocation,
             metered: Mutex::new(None),
-            memory: Arc::new(MemoryLedger::new(settings.memory)),
+            memory,
             compilers: Turns::new((processors() / 2).max(1)),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Background::new(engine::guest_runtime(settings.guest_threads.max(1)))?,
@@ -210,8 +211,8 @@ impl Sandbox {
     /// # Errors
     ///
     /// [`PluginError`], with the reason.
-    pub async fn load_bytes(&self, tenant: &str, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
-        self.load_in(&self.plain, tenant, bytes).await
+    pub async fn load_bytes(&self, tenant: &str, bytes: impl Into<PluginBytes>) -> Result<Arc<Plugin>, PluginError> {
+        self.load_in(&self.plain, tenant, bytes.into()).await
     }
 
     /// Like [`Sandbox::load_bytes`], with code that counts fuel: it runs somewhat slower, and attempts of it can be given
@@ -220,9 +221,32 @@ impl Sandbox {
     /// # Errors
     ///
     /// [`PluginError`], with the reason.
-    pub async fn load_bytes_metered(&self, tenant: &str, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
+    pub async fn load_bytes_metered(
+        &self,
+        tenant: &str,
+        bytes: impl Into<PluginBytes>,
+    ) -> Result<Arc<Plugin>, PluginError> {
         let lane = self.metered_lane().map_err(|error| PluginError::Host(Arc::new(io::Error::other(error))))?;
-        self.load_in(&lane, tenant, bytes).await
+        self.load_in(&lane, tenant, bytes.into()).await
+    }
+
+    /// The part of [`Sandbox::load_bytes`], or of [`Sandbox::load_bytes_metered`], that needs no compiler and waits for none.
+    /// None when the bytes must be compiled.
+    ///
+    /// # Errors
+    ///
+    /// [`PluginError`], with the reason.
+    pub async fn find_bytes(&self, bytes: &PluginBytes, metered: bool) -> Result<Option<Arc<Plugin>>, PluginError> {
+        let known = if metered {
+            let lane = self.metered_lane().map_err(|error| PluginError::Host(Arc::new(io::Error::other(error))))?;
+            self.find_in(&lane, bytes).await?
+        } else {
+            self.find_in(&self.plain, bytes).await?
+        };
+        Ok(match known {
+            Known::Ready(plugin) => Some(plugin),
+            Known::No(..) => None,
+        })
     }
 
     /// Starts one attempt: a fresh instance on the guests' threads. Returns at once.
@@ -243,7 +267,7 @@ impl Sandbox {
             }
         };
         let share = MemoryShare::new(self.memory.clone(), run.tenant.clone(), tenant_memory);
-        let outward = self.outward(&run, effects);
+        let outward = self.outward(&run, tenant_memory, effects);
         let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, share, metered, outward };
         let (ticking, ours) = (self.ticking(metered), attempt.clone());
         let guest = self.guests.spawn(async move {
@@ -269,9 +293,9 @@ impl Sandbox {
     }
 
     /// What an attempt of this run does outside.
-    pub(crate) fn outward(&self, run: &RunFacts, effects: Effects) -> Outward {
+    pub(crate) fn outward(&self, run: &RunFacts, tenant_memory: Option<usize>, effects: Effects) -> Outward {
         let (run_id, tenant) = (run.run_id.clone(), run.tenant.clone());
-        let sender = Sender { run_id, tenant, attempt: run.attempt, fence: run.fence };
+        let sender = Sender { run_id, tenant, attempt: run.attempt, fence: run.fence, tenant_memory };
         Outward { effects, http: self.http.clone(), sender }
     }
 
@@ -280,11 +304,13 @@ impl Sandbox {
         self.apart("plugin-reader", move || read_plugin_file(&path)).await?
     }
 
-    async fn load_in(&self, lane: &Lane, tenant: &str, bytes: Vec<u8>) -> Result<Arc<Plugin>, PluginError> {
-        let bytes = Arc::new(bytes);
-        let (loader, content) = (lane.loader.clone(), bytes.clone());
-        let known = self.apart("plugin-loader", move || loader.find(&content)).await??;
-        let (glance, spent) = match known {
+    async fn find_in(&self, lane: &Lane, bytes: &PluginBytes) -> Result<Known, PluginError> {
+        let (loader, bytes) = (lane.loader.clone(), bytes.clone());
+        Ok(self.apart("plugin-loader", move || loader.find(&bytes)).await??)
+    }
+
+    async fn load_in(&self, lane: &Lane, tenant: &str, bytes: PluginBytes) -> Result<Arc<Plugin>, PluginError> {
+        let (glance, spent) = match self.find_in(lane, &bytes).await? {
             Known::Ready(plugin) => return Ok(plugin),
             Known::No(glance, spent) => (glance, spent),
         };
@@ -298,13 +324,14 @@ impl Sandbox {
     }
 
     /// The engine that counts fuel, made when it is first asked for.
-    fn metered_lane(&self) -> Result<Arc<Lane>, SandboxError> {
+    fn metered_lane(&self) -> Result<Arc<Lane>, PluginError> {
+        let failed = |error: SandboxError| PluginError::Host(Arc::new(io::Error::other(error)));
         let mut metered = self.metered.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = &*metered {
             return Ok(lane.clone());
         }
-        let engine = engine::metered_engine().map_err(SandboxError::engine)?;
-        let lane = Arc::new(Lane::new(engine, &self.settings, true)?);
+        let engine = engine::metered_engine().map_err(|error| failed(SandboxError::engine(error)))?;
+        let lane = Arc::new(Lane::new(engine, &self.settings, true).map_err(failed)?);
         Ok(metered.insert(lane).clone())
     }
 

@@ -4,9 +4,8 @@ mod support;
 
 use std::sync::Arc;
 
-use leasehold_sandbox::{
-    Effects, FailureKind, Gate, GateState, ManualGate, MemoryStorage, StopReason, Storage, StorageError,
-};
+use leasehold_sandbox::{Effects, FailureKind, Gate, MemoryStorage, StopReason, Storage, StorageError};
+use support::gate::{GateState, ManualGate};
 use support::outward::*;
 use support::*;
 

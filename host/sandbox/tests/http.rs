@@ -5,7 +5,7 @@ mod support;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use leasehold_sandbox::{Effects, GuestEnd, HttpGrants, Sandbox};
+use leasehold_sandbox::{Effects, GuestEnd, HttpGrants, Invocation, Limits, Sandbox, SandboxSettings};
 use support::outward::*;
 use support::*;
 
@@ -217,6 +217,51 @@ async fn the_largest_body_allowed_arrives() {
     let server = Server::start(Manner::Says(answer)).await;
     let sandbox = sandbox();
     assert_eq!(status(&sandbox, get(server.url()), granting(&[&server.url()])).await, 200);
+}
+
+#[tokio::test]
+async fn a_response_is_charged_to_tenant_and_host_while_the_host_holds_it() {
+    let sandbox = sandbox();
+    let waiting = Server::start(Manner::Silent).await;
+    let execution = start_effects(&sandbox, asking(&get(waiting.url())), granting(&[&waiting.url()])).await;
+    waiting.until(|seen| seen.requests.len() == 1).await;
+    let guest_alone = sandbox.memory().used();
+    execution.signal().force();
+    execution.await;
+    assert_eq!(sandbox.memory().used(), 0);
+
+    let pausing = Server::start(Manner::Pauses("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello", "world")).await;
+    let execution = start_effects(&sandbox, asking(&get(pausing.url())), granting(&[&pausing.url()])).await;
+    let half = async {
+        while sandbox.memory().used() != guest_alone + 5 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(millis(30_000), half).await.expect("half of the response is charged");
+    pausing.resume();
+    assert_eq!(output(&execution.await), b"helloworld");
+    assert_eq!(sandbox.memory().used(), 0);
+}
+
+#[tokio::test]
+async fn a_response_that_attempt_tenant_or_host_has_no_memory_for_is_an_error_of_its_request() {
+    let answer = [b"HTTP/1.1 200 OK\r\ncontent-length: 16777216\r\n\r\n".to_vec(), vec![b'x'; 16 << 20]].concat();
+    // The guest itself holds 40 MiB and a little.
+    const SCARCE: usize = 48 << 20;
+    let all = usize::MAX;
+    for (of_attempt, of_tenant, of_host, expected) in
+        [(SCARCE, all, all, "E7"), (all, SCARCE, all, "E7"), (all, all, SCARCE, "E7"), (all, all, all, "xx")]
+    {
+        let server = Server::start(Manner::Says(answer.clone())).await;
+        let sandbox = Sandbox::new(SandboxSettings { memory: of_host, ..settings() }).expect("a sandbox");
+        let plugin = load(&sandbox, asking(&get(server.url()))).await;
+        let limits = Limits { memory: of_attempt, output: 32 << 20, ..Limits::default() };
+        let effects = granting(&[&server.url()]);
+        let invocation = Invocation { effects, tenant_memory: Some(of_tenant), ..invocation(limits) };
+        let ended = sandbox.start(&plugin, invocation).await;
+        assert!(output(&ended).starts_with(expected.as_bytes()), "{of_attempt} {of_tenant} {of_host}");
+        assert_eq!(sandbox.memory().used(), 0);
+    }
 }
 
 #[tokio::test]

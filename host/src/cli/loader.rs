@@ -6,10 +6,10 @@ use std::sync::Arc;
 use leasehold::causes::chain;
 use leasehold::clock;
 use leasehold::config::HostSettings;
-use leasehold::plugins::PluginLoader;
+use leasehold::plugins::{LoadError, PluginLoader};
 use leasehold_lease::id::TenantName;
 use leasehold_sandbox::{
-    CompileLimits, CompilerCommand, Inspection, Plugin, PluginError, Sandbox, SandboxSettings, inspect,
+    CompileLimits, CompilerCommand, Inspection, Plugin, PluginBytes, PluginError, Sandbox, SandboxSettings, inspect,
 };
 
 use super::compile_plugin;
@@ -41,12 +41,31 @@ pub(super) struct Compiler(pub(super) Arc<Sandbox>);
 
 impl PluginLoader for Compiler {
     type Plugin = Plugin;
-    async fn load(&self, tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
-        self.0.load_bytes(tenant.as_str(), bytes).await.map_err(|error| reason(&error))
+
+    async fn find(&self, bytes: &PluginBytes, metered: bool) -> Result<Option<Arc<Plugin>>, LoadError> {
+        self.0.find_bytes(bytes, metered).await.map_err(|error| load_error(&error))
     }
 
-    async fn load_metered(&self, tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
-        self.0.load_bytes_metered(tenant.as_str(), bytes).await.map_err(|error| reason(&error))
+    async fn load(
+        &self,
+        tenant: &TenantName,
+        _file: &Path,
+        bytes: PluginBytes,
+        metered: bool,
+    ) -> Result<Arc<Plugin>, LoadError> {
+        let loaded = match metered {
+            true => self.0.load_bytes_metered(tenant.as_str(), bytes).await,
+            false => self.0.load_bytes(tenant.as_str(), bytes).await,
+        };
+        loaded.map_err(|error| load_error(&error))
+    }
+}
+
+/// Whether the file is to blame or this host, and the words for it.
+pub(super) fn load_error(error: &PluginError) -> LoadError {
+    match error {
+        PluginError::Host(_) => LoadError::Host(reason(error)),
+        PluginError::Refused(_) | PluginError::Read { .. } => LoadError::Refused(reason(error)),
     }
 }
 
@@ -63,12 +82,19 @@ pub(super) struct Inspector;
 
 impl PluginLoader for Inspector {
     type Plugin = Inspection;
-    async fn load(&self, _tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<Inspection>, String> {
+
+    async fn load(
+        &self,
+        _tenant: &TenantName,
+        _file: &Path,
+        bytes: PluginBytes,
+        _metered: bool,
+    ) -> Result<Arc<Inspection>, LoadError> {
         let looked = tokio::task::spawn_blocking(move || inspect(&bytes)).await;
-        let found = looked.map_err(|error| format!("it could not be inspected: {error}"))?;
+        let found = looked.map_err(|error| LoadError::Host(format!("it could not be inspected: {error}")))?;
         match &found.verdict {
             Ok(()) => Ok(Arc::new(found)),
-            Err(refusal) => Err(format!("{}: {refusal}", refusal.word())),
+            Err(refusal) => Err(LoadError::Refused(format!("{}: {refusal}", refusal.word()))),
         }
     }
 }

@@ -30,7 +30,7 @@ impl Plugins {
     /// See [`CliError`].
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
         let config = Arc::new(global.load()?);
-        let hosts = hosts(&config)?;
+        let (hosts, unread) = hosts(&config)?;
         let failed = if hosts.is_empty() {
             let survey = examined(&config).await;
             let root = config.host.plugins.display().to_string();
@@ -45,24 +45,25 @@ impl Plugins {
             })?;
             false
         };
-        Ok(if failed { Exit::Failed } else { Exit::Success })
+        Ok(if failed || unread { Exit::Failed } else { Exit::Success })
     }
 }
 
-/// The living hosts that follow the configured plugin directory.
-fn hosts(config: &Config) -> Result<Vec<FoundHost>, CliError> {
+/// The living hosts that follow the configured plugin directory, and whether there may be more that cannot be read.
+fn hosts(config: &Config) -> Result<(Vec<FoundHost>, bool), CliError> {
     let data_dir = &config.host.data_dir;
     let found = status::living(data_dir).map_err(|source| CliError::HostStatus { folder: data_dir.clone(), source })?;
     let root = &config.host.plugins;
     let root = root.canonicalize().unwrap_or_else(|_| root.clone());
-    let (ours, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|host| host.status.about.plugins == root);
+    found.unread.iter().for_each(|unread| tracing::error!("{unread}"));
+    let (ours, others): (Vec<_>, Vec<_>) = found.hosts.into_iter().partition(|host| host.status.about.plugins == root);
     for About { host, plugins, .. } in others.iter().map(|other| &other.status.about) {
         tracing::warn!("the host {host} follows another plugin directory, {}", plugins.display());
     }
     if ours.is_empty() {
         warn_of_no_host(data_dir, &root);
     }
-    Ok(ours)
+    Ok((ours, !found.unread.is_empty()))
 }
 
 fn warn_of_no_host(data_dir: &Path, root: &Path) {

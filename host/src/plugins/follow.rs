@@ -8,18 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_lease::time::{Millis, Mono};
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecursiveMode, Watcher};
-use tokio::sync::{Notify, watch};
+use notify::{RecursiveMode, Watcher};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::PluginLoader;
 use super::catalog::Catalog;
-use super::load::{Context, Outcome, load};
+use super::load::{Context, Outcome, Step, load};
 use super::look::look;
 use super::standing::Survey;
 use super::state::State;
 use crate::clock;
+
+mod signs;
+
+use signs::{Floods, Signs};
 
 /// How long the watcher waits for what.
 #[derive(Debug, Clone, Copy)]
@@ -33,12 +36,12 @@ pub(super) struct Pace {
     /// For all plugins to load at start.
     pub(super) patience: Duration,
     /// Where signs of change come from.
-    pub(super) signs: Signs,
+    pub(super) source: Source,
 }
 
 /// Where signs of change come from.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Signs {
+pub(super) enum Source {
     /// The operating system.
     System,
     /// Nowhere.
@@ -52,7 +55,7 @@ pub(super) enum Signs {
 impl Default for Pace {
     fn default() -> Pace {
         let ms = Duration::from_millis;
-        Pace { settle: ms(300), debounce: ms(100), rescan: ms(10_000), patience: PATIENCE, signs: Signs::System }
+        Pace { settle: ms(300), debounce: ms(100), rescan: ms(10_000), patience: PATIENCE, source: Source::System }
     }
 }
 
@@ -92,9 +95,11 @@ pub(super) struct Watch<L: PluginLoader> {
     pace: Pace,
     state: State<L::Plugin>,
     loads: JoinSet<Outcome<L::Plugin>>,
+    /// How many may be in one step at a time.
     loads_max: usize,
     publish: Publish<L::Plugin>,
-    signs: Arc<Notify>,
+    signs: Arc<Signs>,
+    floods: Floods,
     watcher: Option<Box<dyn Watcher + Send>>,
     /// The folders that are watched, with device and inode.
     watched: BTreeMap<PathBuf, (i128, i128)>,
@@ -116,7 +121,8 @@ impl<L: PluginLoader> Watch<L> {
             loads: JoinSet::new(),
             loads_max: (cores / 2).max(2),
             publish,
-            signs: Arc::new(Notify::new()),
+            signs: Arc::default(),
+            floods: Floods::default(),
             watcher: None,
             watched: BTreeMap::new(),
             unwatched: BTreeSet::new(),
@@ -156,7 +162,7 @@ impl<L: PluginLoader> Watch<L> {
         loop {
             tokio::select! {
                 _ = stop.changed() => break,
-                () = self.signs.notified(), if resting => {
+                () = self.signs.changed(), if resting => {
                     timer.set(tokio::time::sleep(self.pace.debounce));
                     // Two looks at something that changes keep their distance, whatever signs come between.
                     resting = false;
@@ -210,9 +216,11 @@ impl<L: PluginLoader> Watch<L> {
 
     /// Starts loading as much as may be loaded at once. False when nothing is being loaded.
     fn start_loads(&mut self) -> bool {
-        while self.loads.len() < self.loads_max {
-            let Some(request) = self.state.next_load() else { break };
-            self.loads.spawn(load(Arc::clone(&self.context), request));
+        for step in [Step::Find, Step::Compile] {
+            while self.state.loading(step) < self.loads_max {
+                let Some(request) = self.state.next_load(step) else { break };
+                self.loads.spawn(load(Arc::clone(&self.context), request));
+            }
         }
         !self.loads.is_empty()
     }
@@ -255,23 +263,17 @@ impl<L: PluginLoader> Watch<L> {
     }
 
     fn start_watching(&mut self) {
-        match self.pace.signs {
-            Signs::System => {}
+        match self.pace.source {
+            Source::System => {}
             #[cfg(test)]
-            Signs::Nowhere => return,
+            Source::Nowhere => return,
             #[cfg(test)]
-            Signs::Exhausted => {
+            Source::Exhausted => {
                 self.watcher = Some(Box::new(tests::NoWatchLeft));
                 return;
             }
         }
-        let signs = Arc::clone(&self.signs);
-        let tell = move |event: notify::Result<notify::Event>| {
-            if event.as_ref().map_or(true, is_sign) {
-                signs.notify_one();
-            }
-        };
-        match notify::recommended_watcher(tell) {
+        match notify::recommended_watcher(self.signs.told()) {
             Ok(watcher) => self.watcher = Some(Box::new(watcher)),
             Err(error) => {
                 tracing::warn!(%error, "changes of plugins are noticed late: the directory cannot be watched")
@@ -283,10 +285,16 @@ impl<L: PluginLoader> Watch<L> {
     /// True when one is watched that was not before.
     fn watch_folders(&mut self, folders: &BTreeMap<PathBuf, (i128, i128)>) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
-        let mut new = false;
+        let (mut new, now) = (false, clock::mono());
+        for path in self.floods.judge(&self.signs, now) {
+            tracing::warn!(
+                path = %path.display(),
+                "more happens in this folder than is worth listening to: it is looked at every few seconds until that ends"
+            );
+        }
         self.unwatched.retain(|path| folders.contains_key(path));
         for (path, id) in std::mem::take(&mut self.watched) {
-            if folders.get(&path) == Some(&id) {
+            if folders.get(&path) == Some(&id) && !self.floods.cover(&path, now) {
                 self.watched.insert(path, id);
             } else if let Err(error) = watcher.unwatch(&path) {
                 // A folder that is gone has taken its watch along.
@@ -294,7 +302,7 @@ impl<L: PluginLoader> Watch<L> {
             }
         }
         for (path, id) in folders {
-            if self.watched.contains_key(path) {
+            if self.watched.contains_key(path) || self.floods.cover(path, now) {
                 continue;
             }
             match watcher.watch(path, RecursiveMode::NonRecursive) {
@@ -322,15 +330,6 @@ fn warn_unwatched(path: &Path, error: &notify::Error) {
         path = %path.display(),
         "changes in this folder are noticed late, as it cannot be watched: it is looked at every few seconds{hint}"
     );
-}
-
-/// Reading is no sign of change, and looking at a folder is reading.
-fn is_sign(event: &notify::Event) -> bool {
-    match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
-        EventKind::Access(_) => false,
-        _ => true,
-    }
 }
 
 #[cfg(test)]

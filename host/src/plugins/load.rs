@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_lease::id::JobKey;
+use leasehold_lease::id::{JobKey, TenantName};
 use leasehold_lease::schedule::Zones;
-use sha2::{Digest, Sha256};
+use leasehold_sandbox::PluginBytes;
 
 use super::beneath::{Denied, Folder};
 use super::catalog::JobSpec;
@@ -13,7 +13,7 @@ use super::grants::JobGrants;
 use super::look::{PluginId, Seen, Sight};
 use super::payloads::PayloadFiles;
 use super::standing::Version;
-use super::{PLUGIN_FILE_MAX, PluginLoader};
+use super::{LoadError, PLUGIN_FILE_MAX, PluginLoader};
 use crate::clock;
 use crate::config::{Config, Place, Problem, Problems, plain};
 use crate::manifest::{self, JobDraft, Payload, RefusedJob};
@@ -43,6 +43,17 @@ pub(super) struct Request {
     pub(super) serving: Option<String>,
     /// The fuel of what serves now is counted.
     pub(super) metered: bool,
+    /// What is to be done.
+    pub(super) step: Step,
+}
+
+/// Loading takes one or two steps, so that what was compiled before never waits for what is being compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Read, and find it compiled.
+    Find,
+    /// Read, and have it compiled.
+    Compile,
 }
 
 /// What became of one part of a plugin.
@@ -56,6 +67,10 @@ pub(super) enum Part<T> {
     Gone(Problems),
     Taken(T),
     Failed(Problems),
+    /// It must be compiled first: the next step.
+    Uncompiled,
+    /// This host could not load it, which is told like this: it is tried again.
+    Postponed(Problems),
 }
 
 /// The jobs of a plugin, each on its own.
@@ -106,7 +121,7 @@ async fn attempt<L: PluginLoader>(
 ) -> Result<Option<Loaded<L::Plugin>>, tokio::task::JoinError> {
     let (tenant, file) = (request.id.tenant.clone(), request.id.wasm(context.root()));
     let reader = Arc::clone(&context);
-    let (serving, was_metered) = (request.serving.clone(), request.metered);
+    let (serving, was_metered, step) = (request.serving.clone(), request.metered, request.step);
     let Some(read) = tokio::task::spawn_blocking(move || read(&reader, request)).await? else { return Ok(None) };
     let plugin = match read.wasm {
         // The digest decides, not the times of the file: a copy of what serves changes nothing.
@@ -117,37 +132,58 @@ async fn attempt<L: PluginLoader>(
         {
             Part::Kept
         }
-        Part::Taken(bytes) => {
-            let loaded = match read.metered {
-                true => context.loader.load_metered(&tenant, &file, bytes).await,
-                false => context.loader.load(&tenant, &file, bytes).await,
-            };
-            loaded.map_or_else(|reason| failed(&file, reason), Part::Taken)
-        }
+        Part::Taken(bytes) => made(&context.loader, &tenant, &file, bytes, read.metered, step).await,
         Part::Same => Part::Same,
         Part::Kept => Part::Kept,
+        Part::Uncompiled => Part::Uncompiled,
         Part::Gone(problems) => Part::Gone(problems),
         Part::Failed(problems) => Part::Failed(problems),
+        Part::Postponed(problems) => Part::Postponed(problems),
     };
     let Read { seen, version, jobs, metered, .. } = read;
     Ok(Some(Loaded { seen, version, plugin, jobs, metered }))
 }
 
+/// What the loader makes of the bytes.
+async fn made<L: PluginLoader>(
+    loader: &L,
+    tenant: &TenantName,
+    file: &Path,
+    bytes: PluginBytes,
+    metered: bool,
+    step: Step,
+) -> Part<Arc<L::Plugin>> {
+    let loaded = match step {
+        Step::Find => loader.find(&bytes, metered).await,
+        Step::Compile => loader.load(tenant, file, bytes, metered).await.map(Some),
+    };
+    match loaded {
+        Ok(Some(plugin)) => Part::Taken(plugin),
+        Ok(None) => Part::Uncompiled,
+        Err(LoadError::Refused(reason)) => failed(file, reason),
+        Err(LoadError::Host(reason)) => Part::Postponed(problem(file, format!("{reason}; it is tried again"))),
+    }
+}
+
 fn failed<T>(file: &Path, reason: impl AsRef<str>) -> Part<T> {
-    Part::Failed(Problem::of(Place::file(file), plain(reason.as_ref())).into())
+    Part::Failed(problem(file, reason))
+}
+
+fn problem(file: &Path, reason: impl AsRef<str>) -> Problems {
+    Problem::of(Place::file(file), plain(reason.as_ref())).into()
 }
 
 struct Read {
     seen: Seen,
     version: Option<Version>,
-    wasm: Part<Vec<u8>>,
+    wasm: Part<PluginBytes>,
     jobs: Part<Jobs>,
     metered: bool,
 }
 
 /// Reads the files. None when one of them is no longer what was seen. Blocks on the disk.
 fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
-    let Request { id, mut seen, wasm, manifest, serving: _, metered: was_metered } = request;
+    let Request { id, mut seen, wasm, manifest, metered: was_metered, .. } = request;
     let root = context.root();
     let opened = Folder::open(root).map_err(Denied::Io).and_then(|folder| match &id.folder {
         Some(own) => folder.tenant(own),
@@ -164,7 +200,10 @@ fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
             let reason = format!("there is no {} beside the manifest; copy it there", id.wasm_name());
             Part::Gone(Problem::of(Place::file(&id.manifest(root)), reason).into())
         }
-        (sight, true) => read_file(&folder, &id.wasm(root), &id.wasm_name(), PLUGIN_FILE_MAX, sight)?,
+        (sight, true) => {
+            let read = read_file(&folder, &id.wasm(root), &id.wasm_name(), PLUGIN_FILE_MAX, sight)?;
+            read.map_or_else(Part::Failed, |bytes| Part::Taken(bytes.into()))
+        }
     };
     let version = match &wasm {
         Part::Taken(bytes) => Some(version(bytes)),
@@ -173,17 +212,16 @@ fn read<L>(context: &Context<L>, request: Request) -> Option<Read> {
     Some(Read { seen, version, wasm, jobs, metered })
 }
 
-fn version(bytes: &[u8]) -> Version {
-    let digest = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    Version { digest, size: bytes.len() as u64, since: clock::wall() }
+fn version(bytes: &PluginBytes) -> Version {
+    Version { digest: bytes.digest().to_string(), size: bytes.len() as u64, since: clock::wall() }
 }
 
 /// None when the file is no longer the one that was seen.
-fn read_file(folder: &Folder, file: &Path, name: &str, max: u64, sight: &Sight) -> Option<Part<Vec<u8>>> {
+fn read_file(folder: &Folder, file: &Path, name: &str, max: u64, sight: &Sight) -> Option<Result<Vec<u8>, Problems>> {
     match (sight, folder.read(Path::new(name), max)) {
-        (Sight::File(seen), Ok((bytes, stamp))) => (stamp == *seen).then_some(Part::Taken(bytes)),
+        (Sight::File(seen), Ok((bytes, stamp))) => (stamp == *seen).then_some(Ok(bytes)),
         (_, Err(Denied::Missing | Denied::Changed)) => None,
-        (_, Err(denied)) => Some(failed(file, denied.to_string())),
+        (_, Err(denied)) => Some(Err(problem(file, denied.to_string()))),
         // It could not be opened before and can be now.
         (Sight::Denied(_) | Sight::Absent | Sight::PassedOver, Ok(_)) => None,
     }
@@ -197,9 +235,8 @@ fn read_jobs<L>(context: &Context<L>, id: &PluginId, folder: &Folder, seen: &mut
         return Some(Part::Taken(vec![Ok(unscheduled(context, id))]));
     }
     let bytes = match read_file(folder, &file, &id.manifest_name(), manifest::FILE_MAX, &seen.manifest)? {
-        Part::Taken(bytes) => bytes,
-        Part::Failed(problems) => return Some(Part::Failed(problems)),
-        Part::Same | Part::Kept | Part::Gone(_) => return None,
+        Ok(bytes) => bytes,
+        Err(problems) => return Some(Part::Failed(problems)),
     };
     let Ok(text) = String::from_utf8(bytes) else { return Some(failed(&file, "the manifest is not UTF-8 text")) };
     let settings = context.config.tenant(&id.tenant);
@@ -266,62 +303,72 @@ mod tests {
     use super::*;
     use crate::config::Sources;
 
+    /// A plugin directory with the plugin `a`.
+    struct Bench {
+        _dir: tempfile::TempDir,
+        plugins: std::path::PathBuf,
+        context: Context<()>,
+    }
+
+    impl Bench {
+        fn new(manifest: &str) -> Bench {
+            let dir = tempfile::tempdir().unwrap();
+            let plugins = dir.path().join("plugins");
+            std::fs::create_dir_all(&plugins).unwrap();
+            let config = Config::load(&Sources { folder: dir.path().into(), ..Sources::default() }).unwrap();
+            let context = Context { config: Arc::new(config), zones: Zones::bundled(), loader: () };
+            let bench = Bench { _dir: dir, plugins, context };
+            bench.write("a.wasm", "code");
+            bench.write("a.toml", manifest);
+            bench
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            std::fs::write(self.plugins.join(file), text).unwrap();
+        }
+
+        /// Asks for everything, as it lies there now, for the first time.
+        fn request(&self) -> Request {
+            let folder = Folder::open(&self.plugins).unwrap();
+            let sight = |name: &str| Sight::of(&folder, Path::new(name));
+            Request {
+                id: PluginId { tenant: "default".parse().unwrap(), name: "a".parse().unwrap(), folder: None },
+                seen: Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() },
+                wasm: true,
+                manifest: true,
+                serving: None,
+                metered: false,
+                step: Step::Find,
+            }
+        }
+    }
+
     #[test]
     fn a_file_that_is_no_longer_what_was_seen_is_not_taken() {
-        let dir = tempfile::tempdir().unwrap();
-        let plugins = dir.path().join("plugins");
-        std::fs::create_dir_all(&plugins).unwrap();
-        for (file, text) in [("a.wasm", "code"), ("a.toml", "[[jobs]]\nname = \"j\"\n")] {
-            std::fs::write(plugins.join(file), text).unwrap();
-        }
-        let config = Config::load(&Sources { folder: dir.path().into(), ..Sources::default() }).unwrap();
-        let context = Context { config: Arc::new(config), zones: Zones::bundled(), loader: () };
-        let id = PluginId { tenant: "default".parse().unwrap(), name: "a".parse().unwrap(), folder: None };
-        let folder = Folder::open(&plugins).unwrap();
-        let sight = |name: &str| Sight::of(&folder, Path::new(name));
-        let seen = Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() };
-        let request = || Request {
-            id: id.clone(),
-            seen: seen.clone(),
-            wasm: true,
-            manifest: true,
-            serving: None,
-            metered: false,
-        };
-        assert!(read(&context, request()).is_some_and(|read| !read.metered));
-        std::fs::write(plugins.join("a.toml"), "[[jobs]]\nname = \"k\"\n#\n").unwrap();
-        assert!(read(&context, request()).is_none(), "the manifest has changed");
-        assert!(read(&context, Request { manifest: false, ..request() }).is_some());
-        std::fs::write(plugins.join("a.wasm"), "more code").unwrap();
-        assert!(read(&context, Request { manifest: false, ..request() }).is_none(), "the code has changed");
-        std::fs::remove_file(plugins.join("a.wasm")).unwrap();
-        assert!(read(&context, Request { manifest: false, ..request() }).is_none(), "the code is gone");
+        let bench = Bench::new("[[jobs]]\nname = \"j\"\n");
+        let request = bench.request();
+        let read = |manifest| read(&bench.context, Request { manifest, ..request.clone() });
+        assert!(read(true).is_some_and(|read| !read.metered));
+        bench.write("a.toml", "[[jobs]]\nname = \"k\"\n#\n");
+        assert!(read(true).is_none(), "the manifest has changed");
+        assert!(read(false).is_some());
+        bench.write("a.wasm", "more code");
+        assert!(read(false).is_none(), "the code has changed");
+        std::fs::remove_file(bench.plugins.join("a.wasm")).unwrap();
+        assert!(read(false).is_none(), "the code is gone");
     }
+
     #[test]
     fn a_job_with_a_limit_of_fuel_has_the_plugin_read_again_to_be_metered() {
-        let dir = tempfile::tempdir().unwrap();
-        let plugins = dir.path().join("plugins");
-        std::fs::create_dir_all(&plugins).unwrap();
-        std::fs::write(plugins.join("a.wasm"), "code").unwrap();
-        std::fs::write(plugins.join("a.toml"), "[[jobs]]\nname = \"j\"\nfuel = 1000\n").unwrap();
-        let config = Config::load(&Sources { folder: dir.path().into(), ..Sources::default() }).unwrap();
-        let context = Context { config: Arc::new(config), zones: Zones::bundled(), loader: () };
-        let id = PluginId { tenant: "default".parse().unwrap(), name: "a".parse().unwrap(), folder: None };
-        let folder = Folder::open(&plugins).unwrap();
-        let sight = |name: &str| Sight::of(&folder, Path::new(name));
-        let seen = Seen { wasm: sight("a.wasm"), manifest: sight("a.toml"), ..Seen::default() };
-        let request = |manifest, metered| Request {
-            id: id.clone(),
-            seen: seen.clone(),
-            wasm: false,
-            manifest,
-            serving: None,
-            metered,
+        let bench = Bench::new("[[jobs]]\nname = \"j\"\nfuel = 1000\n");
+        let request = bench.request();
+        let read = |manifest, metered| {
+            read(&bench.context, Request { wasm: false, manifest, metered, ..request.clone() }).unwrap()
         };
-        let taken = read(&context, request(true, false)).unwrap();
+        let taken = read(true, false);
         assert!(taken.metered && matches!(taken.wasm, Part::Taken(_)), "it served without counting");
-        let taken = read(&context, request(true, true)).unwrap();
+        let taken = read(true, true);
         assert!(taken.metered && matches!(taken.wasm, Part::Same), "it counts already");
-        assert!(read(&context, request(false, true)).unwrap().metered, "it goes on counting");
+        assert!(read(false, true).metered, "it goes on counting");
     }
 }

@@ -9,7 +9,7 @@ use leasehold_lease::id::{JobKey, JobName, TenantName};
 
 use super::PAYLOADS_MAX;
 use super::catalog::{Catalog, IdleJob, JobSpec, LoadedPlugin, OfferedJob, Refused};
-use super::load::{Jobs, Loaded, Outcome, Part, Request};
+use super::load::{Jobs, Loaded, Outcome, Part, Request, Step};
 use super::look::{Known, PluginId, Seen, Sighting};
 use super::payloads::too_much;
 use super::standing::Version;
@@ -42,7 +42,11 @@ struct Unit<P> {
     patience: u32,
     /// The version that was loaded last, whether that went well or not.
     tried: Option<Seen>,
-    loading: bool,
+    loading: Option<Step>,
+    /// The version that was read and not found compiled: it waits for a compiler.
+    uncompiled: Option<Seen>,
+    /// How often in a row this host failed to load it, and after how many looks it is tried again.
+    postponed: Option<(u32, u32)>,
     /// The plugin's fuel is counted, because a job has a limit of it.
     metered: bool,
     /// Plugins are taken in the order in which they were seen, those that were seen together in the order in which
@@ -82,6 +86,10 @@ impl<P> Default for State<P> {
 /// stalls again and again is not tried, compiled and complained of each time.
 const PATIENCE_MAX: u32 = 16;
 
+/// A plugin that this host failed to load, as when no process could be started for its compiler, is tried again after one
+/// look, then after two, four and so on up to so many: five minutes, where nothing else gives reason to look.
+const POSTPONED_MAX: u32 = 32;
+
 impl<P> State<P> {
     /// Takes in a look. Files that nothing has touched since `quiet_since` (ns since the Unix epoch) have stopped
     /// changing at once; others when the next look sees the same.
@@ -98,7 +106,7 @@ impl<P> State<P> {
             };
             unit.see(now, is_quiet);
             // A removed file's jobs leave once two looks have missed it: a rename may be between two names.
-            !(unit.seen.is_absent() && unit.is_settled() && !unit.loading)
+            !(unit.seen.is_absent() && unit.is_settled() && unit.loading.is_none())
         });
         self.waiting.retain(|id, _| seen.contains_key(id) || sighting.unread.covers(id));
         let mut new: Vec<_> = seen.iter().filter(|(id, _)| !self.waiting.contains_key(*id)).collect();
@@ -140,40 +148,51 @@ impl<P> State<P> {
         self.units.values().any(Unit::is_settling)
     }
 
-    /// What is to be loaded now, fairest first: tenants that load little come before those that load much.
-    pub(super) fn next_load(&mut self) -> Option<Request> {
+    /// How many plugins are in this step.
+    pub(super) fn loading(&self, step: Step) -> usize {
+        self.units.values().filter(|unit| unit.loading == Some(step)).count()
+    }
+
+    /// What is to go through this step now, fairest first: tenants that load little come before those that load much.
+    pub(super) fn next_load(&mut self, step: Step) -> Option<Request> {
         let mut busy: BTreeMap<&TenantName, usize> = BTreeMap::new();
-        for (id, _) in self.units.iter().filter(|(_, unit)| unit.loading) {
+        for (id, _) in self.units.iter().filter(|(_, unit)| unit.loading == Some(step)) {
             *busy.entry(&id.tenant).or_default() += 1;
         }
-        let ready = self.units.iter().filter(|(_, unit)| unit.wants_load());
+        let ready = self.units.iter().filter(|(_, unit)| unit.wants_load() && unit.next_step() == step);
         let first = ready.min_by_key(|(id, unit)| (busy.get(&id.tenant).copied().unwrap_or(0), unit.order));
         let id = first.map(|(id, _)| id.clone())?;
         let unit = self.units.get_mut(&id)?;
-        unit.loading = true;
+        unit.loading = Some(step);
         let (seen, tried) = (unit.seen.clone(), unit.tried.as_ref());
-        let wasm = tried.is_none_or(|tried| tried.wasm != seen.wasm);
+        let wasm = unit.is_due_again() || tried.is_none_or(|tried| tried.wasm != seen.wasm);
         let changed = |tried: &Seen| tried.manifest != seen.manifest || tried.payloads != seen.payloads;
         let manifest = tried.is_none_or(changed);
         let serving = unit.version.as_ref().map(|version| version.digest.clone());
-        Some(Request { id, seen, wasm, manifest, serving, metered: unit.metered })
+        Some(Request { id, seen, wasm, manifest, serving, metered: unit.metered, step })
     }
 
     /// Takes in what became of a request.
     pub(super) fn loaded(&mut self, outcome: Outcome<P>) {
         let others = self.payload_bytes(&outcome.id);
         let Some(unit) = self.units.get_mut(&outcome.id) else { return };
-        unit.loading = false;
+        unit.loading = None;
         let Some(Loaded { seen, version, plugin, jobs, metered }) = outcome.result else {
             unit.steady = 0;
             return;
         };
+        if matches!(plugin, Part::Uncompiled) {
+            // All of it is read again when its turn has come: until then nothing of it is kept.
+            unit.uncompiled = Some(Seen { payloads: unit.seen.payloads.clone(), ..seen });
+            return;
+        }
+        unit.uncompiled = None;
         unit.seen.payloads.clone_from(&seen.payloads);
         unit.tried = Some(seen);
         unit.metered = metered;
         unit.take_plugin(plugin, version);
         match jobs {
-            Part::Same | Part::Kept | Part::Gone(_) => {}
+            Part::Same | Part::Kept | Part::Gone(_) | Part::Uncompiled | Part::Postponed(_) => {}
             Part::Taken(jobs) => {
                 unit.jobs = merge(std::mem::take(&mut unit.jobs), within_room(jobs, others));
                 unit.manifest_problems = None;
@@ -242,7 +261,9 @@ impl<P> Unit<P> {
             steady,
             patience: 1,
             tried: None,
-            loading: false,
+            loading: None,
+            uncompiled: None,
+            postponed: None,
             metered: false,
             order,
             plugin: None,
@@ -264,6 +285,9 @@ impl<P> Unit<P> {
             () if now == self.seen => self.steady.saturating_add(1),
             () => 0,
         };
+        if let Some((_, looks)) = &mut self.postponed {
+            *looks = looks.saturating_sub(1);
+        }
         self.seen = now;
     }
 
@@ -276,14 +300,29 @@ impl<P> Unit<P> {
         self.tried.as_ref() != Some(&self.seen)
     }
 
+    /// This host failed to load it, and may try again.
+    fn is_due_again(&self) -> bool {
+        matches!(self.postponed, Some((_, 0)))
+    }
+
+    fn next_step(&self) -> Step {
+        if self.uncompiled.as_ref() == Some(&self.seen) { Step::Compile } else { Step::Find }
+    }
+
     /// It is new, and perhaps not whole yet.
     fn is_settling(&self) -> bool {
         self.is_new() && !self.is_settled()
     }
 
     fn take_plugin(&mut self, plugin: Part<Arc<P>>, version: Option<Version>) {
+        let failures = self.postponed.map_or(0, |(failures, _)| failures);
         match plugin {
-            Part::Same => return,
+            Part::Same | Part::Uncompiled => return,
+            Part::Postponed(problems) => {
+                self.plugin_problems = Some(problems);
+                self.postponed = Some((failures + 1, POSTPONED_MAX.min(1 << failures.min(31))));
+                return;
+            }
             Part::Kept => self.plugin_problems = None,
             Part::Gone(problems) => {
                 (self.plugin, self.version) = (None, None);
@@ -295,12 +334,14 @@ impl<P> Unit<P> {
             }
             Part::Failed(problems) => {
                 self.plugin_problems = Some(problems);
+                self.postponed = None;
                 self.refused_version = version;
                 self.patience = (2 * self.patience).min(PATIENCE_MAX);
                 return;
             }
         }
         self.refused_version = None;
+        self.postponed = None;
         self.patience = 1;
     }
 
@@ -313,7 +354,8 @@ impl<P> Unit<P> {
     }
 
     fn wants_load(&self) -> bool {
-        self.is_settled() && !self.loading && !self.seen.is_absent() && self.is_new()
+        let is_wanted = self.is_new() || self.is_due_again();
+        self.is_settled() && self.loading.is_none() && !self.seen.is_absent() && is_wanted
     }
 
     /// Tells what of this plugin is refused, and what is stale.

@@ -7,6 +7,22 @@ pub(super) fn echo() -> Vec<u8> {
     plugin("", "", "", "")
 }
 
+/// As small as [`echo`], and another for each number: nobody has compiled it yet.
+pub(super) fn fresh(number: u32) -> Vec<u8> {
+    plugin("", "", "", &format!("(drop (i32.const {number}))"))
+}
+
+/// As [`echo`], with as much code as an interpreter of another language has.
+pub(super) fn large() -> Vec<u8> {
+    let function = |n: u32| {
+        let step =
+            |i: u32| format!("(local.set 0 (i64.div_s (local.get 0) (i64.const {})))", 3 + (n * 1_000 + i) % 99_991);
+        let body: String = (0..1_000).map(step).collect();
+        format!("(func (export \"f{n}\") (param i64) (result i64) {body} (local.get 0))")
+    };
+    plugin("", "", &(0..500).map(function).collect::<String>(), "")
+}
+
 /// Asks whether it may go on until it may not.
 pub(super) fn polls() -> Vec<u8> {
     let import = r#"(import "leasehold:job/control@0.1.0" (instance $control
@@ -192,7 +208,7 @@ mod tests {
     #[test]
     fn every_guest_is_a_plugin() {
         let floods = [Flood::Stdout, Flood::Log, Flood::Handles, Flood::Random, Flood::Result].map(floods);
-        for bytes in [echo(), polls(), spins(), waits()].into_iter().chain(floods) {
+        for bytes in [echo(), fresh(1), large(), polls(), spins(), waits()].into_iter().chain(floods) {
             Validator::new().validate_all(&bytes).expect("it is valid");
             assert_eq!(inspect(&bytes).verdict, Ok(()));
         }

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::confine::whole_seconds;
 use super::protocol::{Answer, MAX_ANSWER, Request, shown};
 use super::{CompileLimits, CompilerCommand};
+use crate::plugin::PluginBytes;
 use crate::refusal::{CompileLimit, PluginError, Refusal};
 
 /// Starts compilers.
@@ -34,7 +35,7 @@ impl Compiler {
     /// # Errors
     ///
     /// [`PluginError::Refused`] when the compiler went beyond a limit or broke off, [`PluginError::Host`] when there was none.
-    pub(crate) fn run(&self, bytes: &Arc<Vec<u8>>, dir: &Path, output: &str) -> Result<Answer, PluginError> {
+    pub(crate) fn run(&self, bytes: &PluginBytes, dir: &Path, output: &str) -> Result<Answer, PluginError> {
         let mut child = self.start(bytes.len() as u64, dir, output).map_err(|error| self.not_started(&error))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let talk = match pipes {
@@ -142,10 +143,10 @@ const LAST_WORDS: usize = 4 * 1024;
 const AFTERMATH: Duration = Duration::from_secs(5);
 
 impl Talk {
-    fn start(stdin: ChildStdin, stdout: ChildStdout, stderr: ChildStderr, bytes: &Arc<Vec<u8>>) -> io::Result<Talk> {
+    fn start(stdin: ChildStdin, stdout: ChildStdout, stderr: ChildStderr, bytes: &PluginBytes) -> io::Result<Talk> {
         let (tell_answer, answer) = sync_channel(1);
         let (tell_last_words, last_words) = sync_channel(1);
-        let bytes = Arc::clone(bytes);
+        let bytes = bytes.clone();
         spawn("compiler-in", move || feed(stdin, &bytes))?;
         spawn("compiler-out", move || listen(stdout, &tell_answer))?;
         spawn("compiler-err", move || {

@@ -17,11 +17,11 @@ use super::HttpClient;
 use super::grants::HttpGrants;
 use super::origin::Origin;
 use super::request::Prepared;
-use super::room::Share;
 use super::stream::{Stream, Traffic};
 use crate::attempt::Attempt;
 use crate::gate::{self, Gate, Lost};
 use crate::imports::bindings::leasehold::job::http::{HttpError, Response};
+use crate::memory::{MemoryFull, MemoryShare};
 use crate::text;
 
 /// Bytes of the largest body that is received.
@@ -44,7 +44,8 @@ pub(super) struct Exchange {
     pub(super) gate: Arc<dyn Gate>,
     pub(super) grants: Arc<HttpGrants>,
     pub(super) request: Prepared,
-    pub(super) room: Share,
+    /// What the response holds of the memory of tenant and host.
+    pub(super) held: MemoryShare,
 }
 
 type Wire = Connection<TokioIo<Stream>, Full<Bytes>>;
@@ -63,7 +64,7 @@ impl Exchange {
     }
 
     async fn send(self, traffic: Arc<Traffic>) -> Result<Response, HttpError> {
-        let Exchange { client, attempt, gate, grants, request, mut room } = self;
+        let Exchange { client, attempt, gate, grants, request, mut held } = self;
         let Prepared { origin, request, .. } = request;
         let addresses = checked_addresses(&client, &grants, &origin).await?;
         gate::pass(&attempt, &*gate).await?;
@@ -101,7 +102,7 @@ impl Exchange {
         // The head is here, so the request has had its effect: what remains is reading.
         let (head, body) = response.into_parts();
         let body = tokio::select! {
-            body = receive(&mut wire, body, &mut room) => body?,
+            body = receive(&mut wire, body, &attempt, &mut held) => body?,
             () = attempt.signal.lost() => return Err(HttpError::Uncertain),
         };
         traffic.finish();
@@ -188,7 +189,12 @@ impl Driven<'_> {
     }
 }
 
-async fn receive(wire: &mut Driven<'_>, mut body: Incoming, room: &mut Share) -> Result<Vec<u8>, HttpError> {
+async fn receive(
+    wire: &mut Driven<'_>,
+    mut body: Incoming,
+    attempt: &Attempt,
+    held: &mut MemoryShare,
+) -> Result<Vec<u8>, HttpError> {
     let too_large = || HttpError::TooLarge(MAX_BODY as u64);
     // A length that is said before is believed only in that it is too much.
     if body.size_hint().lower() > MAX_BODY as u64 {
@@ -202,14 +208,29 @@ async fn receive(wire: &mut Driven<'_>, mut body: Incoming, room: &mut Share) ->
         if received.len() + data.len() > MAX_BODY {
             return Err(too_large());
         }
-        if !room.take(data.len()) {
-            let why = "this host holds as many bytes of responses as it may at a time; try again later";
-            return Err(HttpError::Other(why.to_owned()));
-        }
+        charge(attempt, held, received.len() + data.len()).map_err(|full| HttpError::Other(full.to_string()))?;
         received.extend_from_slice(&data);
     }
     Ok(received)
 }
+
+/// Charges a response of so many bytes, as long as the host holds it, like memory of the guest, which waits meanwhile. What
+/// the guest may hold no more could not be given to it either.
+fn charge(attempt: &Attempt, held: &mut MemoryShare, bytes: usize) -> Result<(), NoRoom> {
+    if attempt.peak_memory().saturating_add(bytes) > attempt.limits.memory {
+        return Err(NoRoom(MemoryFull::Attempt));
+    }
+    held.grow_to(bytes).map_err(NoRoom)
+}
+
+/// A response is more than may be held.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no memory for the response: {}", match .0 {
+    MemoryFull::Attempt => "it and what the attempt holds already are more than it may have (memory)",
+    MemoryFull::Tenant(_) => "the attempts of this tenant hold all that they may on this host (tenant_memory)",
+    MemoryFull::Host(_) => "the guests of this host hold all that they may ([host] memory)",
+})]
+struct NoRoom(MemoryFull);
 
 /// The connection failed before the response's head had arrived.
 fn broken(error: &hyper::Error, traffic: &Traffic) -> HttpError {

@@ -96,10 +96,12 @@ async fn random_bytes_are_bounded_for_each_call() {
     let ask = |bytes| guest(RANDOM, &format!("(call $random (i64.const {bytes}) (i32.const 2048))"));
     assert_eq!(output(&hostile(ask(60_000), tight()).await), b"done");
     for bytes in [100_000_u64, 1 << 32, 1 << 62] {
-        assert_eq!(failure(&hostile(ask(bytes), tight()).await).kind, FailureKind::Trap);
+        let ended = hostile(ask(bytes), tight()).await;
+        assert_eq!(failure(&ended).kind, FailureKind::Random, "{}", failure(&ended));
+        assert!(failure(&ended).message.contains("65536 random bytes in one call (random_max)"), "{}", failure(&ended));
     }
     let less = Limits { random: 16, ..tight() };
-    assert_eq!(failure(&hostile(ask(17), less).await).kind, FailureKind::Trap);
+    assert_eq!(failure(&hostile(ask(17), less).await).kind, FailureKind::Random);
 }
 
 #[tokio::test]
@@ -110,7 +112,15 @@ async fn ten_million_handles_are_not_to_be_had() {
           (br_if $more (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))";
     for handles in [10_000, 100] {
         let ended = hostile(guest(TIMER, body), Limits { handles, ..tight() }).await;
-        assert_eq!(failure(&ended).kind, FailureKind::Trap, "{}", failure(&ended));
+        assert_eq!(failure(&ended).kind, FailureKind::Handles, "{}", failure(&ended));
+        assert!(failure(&ended).message.contains("(handles_max)"), "{}", failure(&ended));
         assert!(ended.usage.host_calls <= handles as u64 + 1, "{:?}", ended.usage);
     }
+}
+
+#[tokio::test]
+async fn a_guest_that_was_refused_memory_and_then_breaks_another_limit_fails_by_that_one() {
+    let body = "(drop (memory.grow (i32.const 10000))) (call $random (i64.const 100000) (i32.const 2048))";
+    let ended = hostile(guest(RANDOM, body), tight()).await;
+    assert_eq!(failure(&ended).kind, FailureKind::Random, "{}", failure(&ended));
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use leasehold_sandbox::{Execution, FailureKind, Limits, Plugin, Refusal, Sandbox, SandboxSettings};
 
+use crate::support::bombs::with_instances;
 use crate::support::*;
 use crate::watch::{hostile, tight};
 
@@ -43,6 +44,32 @@ async fn a_guest_with_more_memories_than_the_pool_has_for_one_is_refused() {
     let bytes = component(&core_module("", &format!("{MEMORY} {more}"), ""), &contract(), "guest");
     let refused = sandbox().load_bytes("acme", bytes).await.expect_err("32 are the most");
     assert!(refused.to_string().contains("40"), "{refused}");
+}
+
+#[tokio::test]
+async fn each_instance_of_a_module_is_charged_with_its_memory_and_its_table() {
+    // A MiB of memory and 8 KiB of table each: 31 of them and what the guest has itself.
+    let bytes = with_instances(&guest("", ""), "(memory 16) (table 1024 funcref)", 31);
+    let sandbox = sandbox();
+    let plugin = load(&sandbox, bytes).await;
+    let ended = sandbox.start(&plugin, invocation(Limits { memory: 64 << 20, ..tight() })).await;
+    assert_eq!(output(&ended), b"done");
+    let least = 31 * ((1 << 20) + 1024 * size_of::<usize>());
+    assert!((least..least + (1 << 20)).contains(&ended.usage.peak_memory), "{:?}", ended.usage);
+    let ended = sandbox.start(&plugin, invocation(tight())).await;
+    assert_eq!(failure(&ended).kind, FailureKind::Memory, "{}", failure(&ended));
+    assert!(ended.usage.peak_memory <= 8 << 20, "{:?}", ended.usage);
+    assert_eq!(sandbox.memory().used(), 0);
+}
+
+#[tokio::test]
+async fn a_guest_with_more_instances_or_memories_than_one_may_have_is_refused() {
+    for (module, count) in [("", 100), ("(memory 1)", 40)] {
+        let bytes = with_instances(&guest("", ""), module, count);
+        let refused = sandbox().load_bytes("acme", bytes).await.expect_err("too many of them");
+        let is_demanding = matches!(&refused, leasehold_sandbox::PluginError::Refused(Refusal::Demanding { .. }));
+        assert!(is_demanding, "{module} {count}: {refused:?}");
+    }
 }
 
 #[tokio::test]

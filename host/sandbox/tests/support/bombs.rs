@@ -54,6 +54,12 @@ pub fn with_nested_loops(plugin: &[u8], loops: usize, locals: usize) -> Vec<u8> 
     with_instance_of(plugin, &wat::parse_str(&text).expect("the text is a component"))
 }
 
+/// The plugin, with so many instances of one more module in it.
+pub fn with_instances(plugin: &[u8], module: &str, count: usize) -> Vec<u8> {
+    let text = format!("(component (core module $m {module}) {})", "(core instance (instantiate $m))".repeat(count));
+    with_instance_of(plugin, &wat::parse_str(&text).expect("the text is a component"))
+}
+
 /// The plugin, with an instance of another component in it.
 fn with_instance_of(plugin: &[u8], component: &[u8]) -> Vec<u8> {
     const COMPONENT_SECTION: u8 = 4;

@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod bombs;
+pub mod gate;
 pub mod outward;
 
 use std::path::Path;

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::plugins::PluginLoader;
+use leasehold::plugins::{LoadError, PluginLoader};
 use leasehold_lease::id::TenantName;
-use leasehold_sandbox::{CodeOrigin, Plugin, PluginError, Sandbox};
+use leasehold_sandbox::{CodeOrigin, Plugin, PluginBytes, PluginError, Sandbox};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::cli::error::CliError;
-use crate::cli::loader::reason;
+use crate::cli::loader::{load_error, reason};
 use crate::cli::output::{Colour, Output};
 use crate::cli::text::{bytes, duration_ms, plain};
 
@@ -32,12 +32,19 @@ pub(super) struct Teller {
 
 impl PluginLoader for Teller {
     type Plugin = Plugin;
-    async fn load(&self, tenant: &TenantName, file: &Path, bytes: Vec<u8>) -> Result<Arc<Plugin>, String> {
+
+    async fn load(
+        &self,
+        tenant: &TenantName,
+        file: &Path,
+        bytes: PluginBytes,
+        _metered: bool,
+    ) -> Result<Arc<Plugin>, LoadError> {
         // The receiver outlives the scan that calls this.
         let _ = self.news.send(News::Begun(file.to_owned()));
         let loaded = self.sandbox.load_bytes(tenant.as_str(), bytes).await;
         let _ = self.news.send(News::Ended(file.to_owned(), loaded.clone()));
-        loaded.map_err(|error| reason(&error))
+        loaded.map_err(|error| load_error(&error))
     }
 }
 

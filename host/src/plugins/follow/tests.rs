@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::config::{Config, Flags, Sources};
-use crate::plugins::{PluginState, Plugins, Survey, check, scan, scan_and_survey};
+use crate::plugins::{LoadError, PluginState, Plugins, Survey, check, scan, scan_and_survey};
 use leasehold_lease::id::TenantName;
 use leasehold_lease::schedule::Zones;
+use leasehold_sandbox::PluginBytes;
 
 mod lost;
 mod told;
@@ -32,7 +33,7 @@ impl Watcher for NoWatchLeft {
     }
 }
 
-/// Takes what begins with "good" and ends with "end".
+/// Takes what begins with "good" and ends with "end"; finds what begins with "compiled"; fails with "unlucky" twice.
 #[derive(Default, Clone)]
 struct Loader {
     loads: Arc<AtomicUsize>,
@@ -41,16 +42,33 @@ struct Loader {
 impl PluginLoader for Loader {
     type Plugin = String;
 
-    async fn load(&self, _tenant: &TenantName, _file: &Path, bytes: Vec<u8>) -> Result<Arc<String>, String> {
+    async fn find(&self, bytes: &PluginBytes, _metered: bool) -> Result<Option<Arc<String>>, LoadError> {
+        let text = String::from_utf8_lossy(bytes);
+        Ok(text.strip_prefix("compiled ").map(|version| Arc::new(version.to_owned())))
+    }
+
+    async fn load(
+        &self,
+        _tenant: &TenantName,
+        _file: &Path,
+        bytes: PluginBytes,
+        _metered: bool,
+    ) -> Result<Arc<String>, LoadError> {
         self.loads.fetch_add(1, Ordering::Relaxed);
-        let text = String::from_utf8(bytes).map_err(|_| "not text".to_owned())?;
+        let text = String::from_utf8(bytes.to_vec()).map_err(|_| LoadError::Refused("not text".to_owned()))?;
+        if text == "unlucky" && self.loads.load(Ordering::Relaxed) < 3 {
+            return Err(LoadError::Host("the compiler did not run".to_owned()));
+        }
         assert!(text != "panic", "the loader's own mistake");
         if text == "slow" {
             std::future::pending::<()>().await;
         }
+        if text == "unlucky" {
+            return Ok(Arc::new(text));
+        }
         match text.strip_prefix("good ").and_then(|rest| rest.strip_suffix(" end")) {
             Some(version) => Ok(Arc::new(version.to_owned())),
-            None => Err("it is no plugin".to_owned()),
+            None => Err(LoadError::Refused("it is no plugin".to_owned())),
         }
     }
 }
@@ -94,7 +112,7 @@ impl Bench {
 
     /// Follows by looking again and again, as where no sign ever comes.
     async fn follow_without_signs(&self) -> Followed {
-        self.follow_at(Pace { rescan: Duration::from_millis(20), signs: Signs::Nowhere, ..Pace::default() }).await
+        self.follow_at(Pace { rescan: Duration::from_millis(20), source: Source::Nowhere, ..Pace::default() }).await
     }
 
     async fn survey(&self) -> Arc<Survey> {
@@ -219,6 +237,28 @@ async fn at_start_a_plugin_that_is_slow_to_load_keeps_no_other_waiting() {
     // Nor those that come later.
     b.write("hello.wasm", "good 2 end");
     followed.jobs(&["default/hello 2"]).await;
+}
+
+#[tokio::test]
+async fn what_was_compiled_before_waits_for_no_compiler() {
+    let b = Bench::new();
+    let slow: Vec<String> = (0..20).map(|n| format!("acme/slow-{n}.wasm")).collect();
+    slow.iter().for_each(|file| b.write(file, "slow"));
+    let mut followed = b.follow_at(Pace { patience: Duration::ZERO, ..Pace::default() }).await;
+    b.write("acme/hello.wasm", "compiled 1");
+    followed.jobs(&["acme/hello 1"]).await;
+    assert!(b.loader.loads.load(Ordering::Relaxed) < slow.len(), "some of them wait for a compiler");
+}
+
+#[tokio::test]
+async fn a_plugin_whose_compiler_could_not_be_started_is_tried_again_without_being_touched() {
+    let b = Bench::new();
+    b.write("acme/a.wasm", "unlucky");
+    let mut followed = b.follow_without_signs().await;
+    let catalog = followed.until("refused", |catalog| !catalog.refused.is_empty()).await;
+    assert!(catalog.problems().to_string().contains("the compiler did not run; it is tried again"));
+    followed.jobs(&["acme/a unlucky"]).await;
+    assert_eq!(b.loader.loads.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test]
@@ -360,15 +400,4 @@ async fn a_directory_at_rest_is_left_in_peace() {
     assert_eq!(jobs(&f.catalog.borrow()), ["acme/a 1", "acme/b 2", "acme/c 3"]);
     assert_eq!(b.loader.loads.load(Ordering::Relaxed), 3);
     f.plugins.stop().await;
-}
-
-#[test]
-fn reading_a_file_is_no_sign_of_change() {
-    let event = |kind| notify::Event::new(kind);
-    assert!(!is_sign(&event(EventKind::Access(AccessKind::Open(AccessMode::Any)))));
-    assert!(!is_sign(&event(EventKind::Access(AccessKind::Close(AccessMode::Read)))));
-    assert!(is_sign(&event(EventKind::Access(AccessKind::Close(AccessMode::Write)))));
-    assert!(is_sign(&event(EventKind::Any)));
-    // So says the system that it has lost events.
-    assert!(is_sign(&event(EventKind::Other).set_flag(notify::event::Flag::Rescan)));
 }

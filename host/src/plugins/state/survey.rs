@@ -115,7 +115,7 @@ impl<P> Unit<P> {
 
     fn state(&self, can_run: bool, is_stale: bool) -> PluginState {
         match () {
-            () if self.loading => PluginState::Loading,
+            () if self.loading.is_some() => PluginState::Loading,
             () if self.is_settling() => PluginState::Settling,
             () if self.wants_load() => PluginState::Queued,
             () if !can_run => PluginState::Refused,

@@ -26,6 +26,11 @@ impl Bench {
         Bench { state: State::default(), config }
     }
 
+    /// Whichever step is to be made.
+    fn next_load(&mut self) -> Option<Request> {
+        self.state.next_load(Step::Find).or_else(|| self.state.next_load(Step::Compile))
+    }
+
     fn id(name: &str) -> PluginId {
         let (tenant, name) = name.split_once('/').unwrap();
         PluginId { tenant: tenant.parse().unwrap(), name: name.parse().unwrap(), folder: Some(tenant.to_owned()) }
@@ -45,7 +50,7 @@ impl Bench {
     /// code that begins with "bad" is refused. Tells what was read.
     fn load(&mut self, jobs: impl Fn(&str) -> Result<Vec<(&'static str, bool)>, &'static str>) -> Vec<String> {
         let mut read = Vec::new();
-        while let Some(Request { id, seen, wasm, manifest, metered, .. }) = self.state.next_load() {
+        while let Some(Request { id, seen, wasm, manifest, metered, .. }) = self.next_load() {
             read.push(format!("{id}{}{}", if wasm { " wasm" } else { "" }, if manifest { " manifest" } else { "" }));
             let wrong = |reason: &str| Problems::from(Problem::of(Place::Flag("test"), reason));
             let plugin = match (&seen.wasm, wasm) {
@@ -115,7 +120,7 @@ fn look_at(b: &mut Bench, inode: i128, size: u64) {
 
 /// Answers the load that is due with code that is good or not; false when none is due.
 fn answer(b: &mut Bench, good: bool) -> bool {
-    let Some(Request { id, seen, .. }) = b.state.next_load() else { return false };
+    let Some(Request { id, seen, .. }) = b.next_load() else { return false };
     let plugin = match good {
         true => Part::Taken(Arc::new("1".to_owned())),
         false => Part::Failed(Problem::of(Place::Flag("test"), "truncated").into()),
@@ -167,7 +172,7 @@ fn a_survey_tells_where_a_plugin_stands_at_each_step() {
     note(&mut b);
     look_at(&mut b, 1, 1);
     note(&mut b);
-    let Request { id, seen, .. } = b.state.next_load().unwrap();
+    let Request { id, seen, .. } = b.next_load().unwrap();
     note(&mut b);
     let plugin = Part::Failed(Problem::of(Place::Flag("test"), "no").into());
     let jobs = Part::Taken(vec![job(&id, "j", true)]);
@@ -214,7 +219,7 @@ fn payloads_of_a_tenant_are_bounded_over_all_its_plugins() {
     for (number, name) in ["a/x", "a/y", "a/z", "b/x"].into_iter().enumerate() {
         let plugins = [("a/x", "1", "m"), ("a/y", "1", "m"), ("a/z", "1", "m"), ("b/x", "1", "m")];
         b.look(&plugins[..=number], true);
-        let Request { id, seen, .. } = b.state.next_load().unwrap();
+        let Request { id, seen, .. } = b.next_load().unwrap();
         assert_eq!(id.to_string(), name);
         // Each has two jobs that share one payload.
         let own: Arc<[u8]> = payload.to_vec().into();
@@ -398,19 +403,75 @@ fn a_tenant_has_no_more_plugins_and_jobs_than_it_may() {
 fn a_tenant_with_much_to_load_does_not_hold_up_the_others() {
     let mut b = Bench::new("");
     b.look(&[("a/1", "1", "m"), ("a/2", "1", "m"), ("a/3", "1", "m"), ("b/1", "1", "m")], true);
-    let mut next = || b.state.next_load().map(|request| request.id.to_string());
+    let mut next = || b.next_load().map(|request| request.id.to_string());
     let order: Vec<_> = std::iter::from_fn(&mut next).collect();
     assert_eq!(order, ["a/1", "b/1", "a/2", "a/3"]);
+}
+
+#[test]
+fn what_must_be_compiled_waits_for_that_step_and_keeps_nobody_in_the_first_one() {
+    let mut b = Bench::new("");
+    b.look(&[("a/x", "1", "m"), ("b/y", "1", "m")], true);
+    let Request { id, seen, .. } = b.state.next_load(Step::Find).unwrap();
+    assert!(b.state.next_load(Step::Compile).is_none(), "nobody knows yet that it must be");
+    let uncompiled = |seen| Loaded { seen, version: None, plugin: Part::Uncompiled, jobs: Part::Same, metered: false };
+    b.state.loaded(Outcome { id: id.clone(), result: Some(uncompiled(seen)) });
+    let compiling = b.state.next_load(Step::Compile).unwrap();
+    assert!(compiling.id == id && compiling.wasm && compiling.manifest, "all of it is read again");
+    assert_eq!(b.state.next_load(Step::Find).unwrap().id.to_string(), "b/y");
+    assert_eq!((b.state.loading(Step::Find), b.state.loading(Step::Compile)), (1, 1));
+    // A version that comes meanwhile may have been compiled before.
+    b.state.loaded(Outcome { id: id.clone(), result: Some(uncompiled(compiling.seen)) });
+    for _ in 0..2 {
+        b.look(&[("a/x", "2", "m"), ("b/y", "1", "m")], false);
+    }
+    assert!(b.state.next_load(Step::Compile).is_none());
+    assert_eq!(b.state.next_load(Step::Find).unwrap().id, id);
+}
+
+#[test]
+fn what_this_host_could_not_load_is_tried_again_ever_more_rarely_until_it_can() {
+    let mut b = Bench::new("");
+    let look = |b: &mut Bench| b.look(&[("a/x", "1", "m")], true);
+    let answer = |b: &mut Bench, plugin: Part<Arc<String>>| {
+        let Some(Request { id, seen, wasm, .. }) = b.next_load() else { return false };
+        assert!(wasm, "its code is read again");
+        let jobs = Part::Taken(vec![job(&id, "j", true)]);
+        b.state.loaded(Outcome { id, result: Some(Loaded { seen, version: None, plugin, jobs, metered: false }) });
+        true
+    };
+    let postponed = || Part::Postponed(Problem::of(Place::Flag("test"), "no process could be started").into());
+    look(&mut b);
+    assert!(answer(&mut b, postponed()));
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let mut looks = 0;
+        while !answer(&mut b, postponed()) {
+            look(&mut b);
+            looks += 1;
+        }
+        pauses.push(looks);
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 32, 32]);
+    assert!(b.served().0.is_empty() && b.reasons().contains("no process could be started"), "{}", b.reasons());
+    while !answer(&mut b, Part::Taken(Arc::new("1".to_owned()))) {
+        look(&mut b);
+    }
+    assert_eq!(b.served(), (vec!["a/j 1".to_owned()], 0, 0));
+    for _ in 0..100 {
+        look(&mut b);
+        assert!(b.next_load().is_none(), "it serves");
+    }
 }
 
 #[test]
 fn what_changed_while_it_was_read_is_not_taken() {
     let mut b = Bench::new("");
     b.look(&[("a/x", "1", "m")], true);
-    let request = b.state.next_load().unwrap();
-    assert!(b.state.next_load().is_none(), "it is being loaded");
+    let request = b.next_load().unwrap();
+    assert!(b.next_load().is_none(), "it is being loaded");
     b.state.loaded(Outcome { id: request.id, result: None });
-    assert!(b.state.is_unsettled() && b.state.next_load().is_none());
+    assert!(b.state.is_unsettled() && b.next_load().is_none());
     b.look(&[("a/x", "2", "m")], false);
     b.look(&[("a/x", "2", "m")], false);
     b.load(one);
@@ -421,19 +482,19 @@ fn what_changed_while_it_was_read_is_not_taken() {
 fn a_payload_file_that_changes_is_a_reason_to_read_the_manifest_again() {
     let mut b = Bench::new("");
     b.look(&[("a/x", "1", "m")], true);
-    let Request { id, mut seen, .. } = b.state.next_load().unwrap();
+    let Request { id, mut seen, .. } = b.next_load().unwrap();
     seen.payloads.insert("p.json".into(), file("1"));
     let jobs = Part::Taken(vec![job(&id, "j", true)]);
     let loaded =
         Loaded { seen: seen.clone(), version: None, plugin: Part::Taken(Arc::new("1".into())), jobs, metered: false };
     b.state.loaded(Outcome { id: id.clone(), result: Some(loaded) });
-    assert!(b.state.next_load().is_none());
+    assert!(b.next_load().is_none());
     assert_eq!(b.state.known().payloads[&id].iter().collect::<Vec<_>>(), ["p.json"]);
     for _ in 0..2 {
         seen.payloads.insert("p.json".into(), file("2"));
         let sighting = Sighting { plugins: [(id.clone(), seen.clone())].into(), ..Sighting::default() };
         b.state.look(sighting, None, &b.config);
     }
-    let request = b.state.next_load().unwrap();
+    let request = b.next_load().unwrap();
     assert!(request.manifest && !request.wasm);
 }

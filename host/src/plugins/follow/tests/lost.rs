@@ -6,7 +6,7 @@ use super::*;
 async fn where_no_watch_is_left_the_slow_rescan_finds_what_changed() {
     let b = Bench::new();
     let mut f =
-        b.follow_at(Pace { rescan: Duration::from_millis(20), signs: Signs::Exhausted, ..Pace::default() }).await;
+        b.follow_at(Pace { rescan: Duration::from_millis(20), source: Source::Exhausted, ..Pace::default() }).await;
     b.write("acme/a.wasm", "good 1 end");
     f.jobs(&["acme/a 1"]).await;
     b.write("acme/a.wasm", "good 2 end");
