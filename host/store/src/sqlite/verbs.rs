@@ -38,8 +38,7 @@ impl LeaseStore for SqliteStore {
 
     async fn claim(&self, job: &JobKey, claim: &Claim) -> Result<Stamped<ClaimAnswer>, StoreError> {
         let (key, claim) = (job.clone(), claim.clone());
-        let rule =
-            move |db: &Desk, now| on(db, &key, &Need::Claim(&claim.run), |job| rules::claim(job, now, &claim));
+        let rule = move |db: &Desk, now| on(db, &key, &Need::Claim(&claim.run), |job| rules::claim(job, now, &claim));
         self.changes.call("claiming a run", rule).await
     }
 
@@ -57,16 +56,14 @@ impl LeaseStore for SqliteStore {
 
     async fn finish(&self, job: &JobKey, finish: &Finish) -> Result<Stamped<Accepted>, StoreError> {
         let (key, finish) = (job.clone(), finish.clone());
-        let rule =
-            move |db: &Desk, now| on(db, &key, &Need::Run(&finish.run), |job| rules::finish(job, now, &finish));
+        let rule = move |db: &Desk, now| on(db, &key, &Need::Run(&finish.run), |job| rules::finish(job, now, &finish));
         self.changes.call("recording the end of a run", rule).await
     }
 
     async fn release(&self, job: &JobKey, release: &Release) -> Result<Stamped<Accepted>, StoreError> {
         let (key, release) = (job.clone(), release.clone());
-        let rule = move |db: &Desk, now| {
-            on(db, &key, &Need::Run(&release.run), |job| rules::release(job, now, &release))
-        };
+        let rule =
+            move |db: &Desk, now| on(db, &key, &Need::Run(&release.run), |job| rules::release(job, now, &release));
         let released = self.changes.call("handing a run over", rule).await?;
         if released.answer == Accepted::Done {
             self.wakeups.wake(job);
@@ -121,9 +118,8 @@ impl LeaseStore for SqliteStore {
 
     async fn trigger(&self, job: &JobKey, trigger: &Trigger) -> Result<Stamped<TriggerAnswer>, StoreError> {
         let (key, trigger) = (job.clone(), trigger.clone());
-        let rule = move |db: &Desk, now| {
-            on(db, &key, &Need::Trigger(&trigger.id), |job| rules::trigger(job, now, &trigger))
-        };
+        let rule =
+            move |db: &Desk, now| on(db, &key, &Need::Trigger(&trigger.id), |job| rules::trigger(job, now, &trigger));
         let triggered = self.changes.call("storing an on-demand run", rule).await?;
         if triggered.answer == TriggerAnswer::Stored {
             self.wakeups.wake(job);
@@ -133,15 +129,13 @@ impl LeaseStore for SqliteStore {
 
     async fn cancel(&self, job: &JobKey, cancel: &Cancel) -> Result<Stamped<CancelAnswer>, StoreError> {
         let (key, cancel) = (job.clone(), cancel.clone());
-        let rule =
-            move |db: &Desk, now| on(db, &key, &Need::Run(&cancel.run), |job| rules::cancel(job, now, &cancel));
+        let rule = move |db: &Desk, now| on(db, &key, &Need::Run(&cancel.run), |job| rules::cancel(job, now, &cancel));
         self.changes.call("cancelling a run", rule).await
     }
 
     async fn close(&self, job: &JobKey, close: &Close) -> Result<Stamped<CloseAnswer>, StoreError> {
         let (key, close) = (job.clone(), close.clone());
-        let rule =
-            move |db: &Desk, now| on(db, &key, &Need::Run(&close.run), |job| rules::close(job, now, &close));
+        let rule = move |db: &Desk, now| on(db, &key, &Need::Run(&close.run), |job| rules::close(job, now, &close));
         self.changes.call("closing an orphaned run", rule).await
     }
 
@@ -164,9 +158,8 @@ impl LeaseStore for SqliteStore {
         limit: usize,
     ) -> Result<Checked<Vec<RunStanding>>, StoreError> {
         let (tenants, after) = (tenants.to_vec(), after.cloned());
-        let work = move |db: &Desk, now| {
-            Ok(Checked { now, answer: read::unfinished(db, &tenants, after.as_ref(), limit)? })
-        };
+        let work =
+            move |db: &Desk, now| Ok(Checked { now, answer: read::unfinished(db, &tenants, after.as_ref(), limit)? });
         self.reads.call("looking for unfinished runs", work).await
     }
 
@@ -195,8 +188,7 @@ impl LeaseStore for SqliteStore {
 
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {
         let key = job.clone();
-        let rule =
-            move |db: &Desk, now| on(db, &key, &Need::Prune(now), |job| rules::prune(job, now, history_size));
+        let rule = move |db: &Desk, now| on(db, &key, &Need::Prune(now), |job| rules::prune(job, now, history_size));
         let pruned = self.changes.call("pruning old runs", rule).await?;
         Ok(pruned.map(|runs| runs.len()))
     }

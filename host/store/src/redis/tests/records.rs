@@ -101,8 +101,14 @@ async fn the_largest_numbers_are_kept_to_the_last_digit() {
     assert_eq!(sent(u64::MAX - 1).await, Written::Done);
     assert_eq!(sent(u64::MAX - 2).await, Written::Past);
     assert_eq!(sent(u64::MAX).await, Written::Done);
-    let usage =
-        Usage { wall_ms: u64::MAX, cpu_ms: u64::MAX - 1, peak_memory: (1 << 53) + 1, host_calls: 0, log_bytes: 1, ..Usage::default() };
+    let usage = Usage {
+        wall_ms: u64::MAX,
+        cpu_ms: u64::MAX - 1,
+        peak_memory: (1 << 53) + 1,
+        host_calls: 0,
+        log_bytes: 1,
+        ..Usage::default()
+    };
     let outcome = Outcome::Success { output: (0..=255).collect(), cut: true };
     let ends = Finish { run: won.run.clone(), token: won.token, outcome: outcome.clone(), usage };
     assert_eq!(store.finish(&job("a"), &ends).await.expect("an answer").answer, Accepted::Done);

@@ -322,9 +322,8 @@ async fn a_full_disk_costs_the_request_that_needs_the_room() {
     let worker = Arc::new(Worker::start("sqlite-test", &path, station(&path, db)).unwrap());
     let go = held_up(&worker).await;
     let small = queued(&worker, insert(1)).await;
-    let large = queued(&worker, |db: &Desk, _| {
-        Ok(db.execute("INSERT INTO t (x, filler) VALUES (2, zeroblob(100000))", [])?)
-    });
+    let large =
+        queued(&worker, |db: &Desk, _| Ok(db.execute("INSERT INTO t (x, filler) VALUES (2, zeroblob(100000))", [])?));
     let large = large.await;
     let other = queued(&worker, insert(3)).await;
     drop(go);
