@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use leasehold_lease::id::JobKey;
-use leasehold_lease::run::{AttemptRecord, Failure, Outcome, Status};
+use leasehold_lease::run::{AttemptRecord, Failure, Outcome, Status, Usage};
 use leasehold_lease::time::Millis;
 use leasehold_store::{Checked, RunView};
 
