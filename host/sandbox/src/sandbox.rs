@@ -330,7 +330,8 @@ impl Sandbox {
         if let Some(lane) = &*metered {
             return Ok(lane.clone());
         }
-        let engine = engine::metered_engine().map_err(|error| failed(SandboxError::engine(error)))?;
+        let (engine, _) =
+            engine::metered_engine(self.settings.max_guests).map_err(|error| failed(SandboxError::engine(error)))?;
         let lane = Arc::new(Lane::new(engine, &self.settings, true).map_err(failed)?);
         Ok(metered.insert(lane).clone())
     }
