@@ -144,11 +144,14 @@ pub(crate) fn supervising_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(1).thread_name("guest-watch").enable_time().build()
 }
 
-/// The threads that speak with servers for guests. Lookups of names that hang take a bounded number of threads more.
+/// Lookups of names at a time: each has a thread until it ends by itself.
+pub(crate) const LOOKUPS: usize = 32;
+
+/// The threads that speak with servers for guests, and those that look names up.
 pub(crate) fn network_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(16)
+        .max_blocking_threads(LOOKUPS)
         .thread_name("guest-net")
         .on_thread_start(lower_priority)
         .enable_all()

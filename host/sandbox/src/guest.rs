@@ -31,6 +31,8 @@ pub(crate) struct Guest {
     wasi: WasiCtx,
     table: ResourceTable,
     meter: MemoryMeter,
+    /// What the host holds until the guest has been given it.
+    given: Option<MemoryShare>,
     /// The host was called after the lease was lost.
     entered_lost: bool,
     /// Calls that may have been made when this was looked at last.
@@ -47,7 +49,14 @@ impl Guest {
             self.over_budget |= calls > self.calls_allowed;
         }
         self.entered_lost |= self.attempt.signal.is_lost();
+        self.given = None;
         self
+    }
+
+    /// Charges an answer until the guest calls again. It is copied into the guest's memory after the host function has
+    /// returned, by way of the guest's own allocator, which may take as long as it likes but cannot call the host.
+    pub(crate) fn keep_until_next_call(&mut self, share: MemoryShare) {
+        self.given = Some(share);
     }
 
     /// For host functions with an effect: those without one may run, but their answers never reach the guest.
@@ -192,6 +201,7 @@ pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>
         wasi: wasi::context(&attempt),
         table,
         meter: MemoryMeter::new(attempt.clone(), share),
+        given: None,
         run_id: run.run_id,
         idempotency_secret,
         outward,

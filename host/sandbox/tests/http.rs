@@ -5,7 +5,7 @@ mod support;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use leasehold_sandbox::{Effects, GuestEnd, HttpGrants, Invocation, Limits, Sandbox, SandboxSettings};
+use leasehold_sandbox::{Effects, FailureKind, GuestEnd, HttpGrants, Invocation, Limits, Sandbox, SandboxSettings};
 use support::outward::*;
 use support::*;
 
@@ -184,6 +184,27 @@ async fn of_several_addresses_only_those_that_may_be_used_are() {
 }
 
 #[tokio::test]
+async fn names_that_are_never_answered_cost_their_tenant_its_lookups_and_nobody_else_s() {
+    let server = Server::start(Manner::Says(OK.into())).await;
+    let names = Names::new(&[&["127.0.0.1"]]);
+    let sandbox = names.sandbox();
+    let stuck = Ask { timeout_ms: Some(0), times: 100, ..get("http://stuck.example") };
+    let greedy = load(&sandbox, asking(&stuck)).await;
+    let by = |tenant: &str, effects| {
+        let mut invocation = Invocation { effects, ..invocation(Limits::default()) };
+        invocation.run.tenant = tenant.to_owned();
+        invocation
+    };
+    for tenant in ["greedy", "as-greedy"] {
+        assert_eq!(output(&sandbox.start(&greedy, by(tenant, granting(&[&stuck.url]))).await), b"E5");
+    }
+    assert_eq!(names.asked(), 8, "four each");
+    let (url, effects) = named(server.port, "127.0.0.1/32");
+    let modest = load(&sandbox, asking(&get(&url))).await;
+    assert_eq!(output(&sandbox.start(&modest, by("modest", effects)).await), b"hello");
+}
+
+#[tokio::test]
 async fn a_server_that_never_answers_is_a_timeout_and_its_connection_is_reset() {
     let server = Server::start(Manner::Silent).await;
     let ask = Ask { timeout_ms: Some(100), ..get(server.url()) };
@@ -240,6 +261,29 @@ async fn a_response_is_charged_to_tenant_and_host_while_the_host_holds_it() {
     tokio::time::timeout(millis(30_000), half).await.expect("half of the response is charged");
     pausing.resume();
     assert_eq!(output(&execution.await), b"helloworld");
+    assert_eq!(sandbox.memory().used(), 0);
+}
+
+#[tokio::test]
+async fn a_response_stays_charged_while_the_guest_s_own_allocator_keeps_the_host_waiting() {
+    const BODY: usize = 3 << 20;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {BODY}\r\n\r\n").into_bytes();
+    let server = Server::start(Manner::Says([head, vec![b'x'; BODY]].concat())).await;
+    let sandbox = sandbox();
+    // The page says that it is there.
+    let spins = format!("(drop (memory.grow (i32.const 1))) {SPIN}");
+    let execution =
+        start_effects(&sandbox, asking_with_realloc(&get(server.url()), &spins), granting(&[&server.url()])).await;
+    // Its tables beside it are smaller than that page.
+    let guest = (40 + 600 + 1) << 16;
+    let both_are_held = async {
+        while sandbox.memory().used() < guest + BODY {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(millis(30_000), both_are_held).await.expect("the response is held while the guest spins");
+    execution.signal().force();
+    assert_eq!(failure(&execution.await).kind, FailureKind::Interrupted);
     assert_eq!(sandbox.memory().used(), 0);
 }
 
