@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use leasehold_sandbox::{Effects, FailureKind, GuestEnd, HttpGrants, Invocation, Limits, Sandbox, SandboxSettings};
 use support::outward::*;
+use support::watch::Watch;
 use support::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
@@ -227,9 +228,11 @@ async fn an_endless_body_is_too_large_and_so_is_one_that_says_so() {
     let chunked = Server::start(Manner::Endless("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", chunk)).await;
     let says = Server::start(Manner::Says("HTTP/1.1 200 OK\r\ncontent-length: 16777217\r\n\r\n".into())).await;
     let sandbox = sandbox();
+    let watch = Watch::start();
     for server in [endless, chunked, says] {
         assert_eq!(said(&sandbox, &get(server.url()), granting(&[&server.url()])).await, "E6");
     }
+    watch.assert_flat(16 << 20);
 }
 
 #[tokio::test]

@@ -111,10 +111,6 @@ fn start_for(sandbox: &Sandbox, plugin: &Arc<Plugin>, tenant: &str, tenant_memor
     sandbox.start(plugin, invocation)
 }
 
-async fn is_there(execution: &Execution) {
-    execution.progress().wait_for(Option::is_some).await.expect("the guest reports before it ends");
-}
-
 #[tokio::test]
 async fn attempts_of_a_tenant_share_its_memory_and_other_tenants_have_theirs() {
     let sandbox = sandbox();

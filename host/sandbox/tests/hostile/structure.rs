@@ -3,8 +3,9 @@
 use leasehold_sandbox::{Allocation, FailureKind, PluginError, Refusal, Sandbox, SandboxSettings};
 
 use crate::support::bombs::many_instances;
+use crate::support::watch::Watch;
 use crate::support::*;
-use crate::watch::{Watch, tight};
+use crate::watch::tight;
 
 /// More guests than a process has address space for: there is no pool.
 fn without_pool() -> Sandbox {
