@@ -362,6 +362,50 @@ async fn a_guest_s_own_excess_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
+async fn a_request_is_given_up_at_any_moment_and_leaves_nothing_behind() {
+    let sandbox = sandbox();
+    let endless = Manner::Endless("HTTP/1.1 200 OK\r\n\r\n", vec![b'x'; 1 << 12]);
+    let mut cases = Vec::new();
+    for manner in [Manner::Silent, endless, Manner::Says(OK.into())] {
+        let server = Server::start(manner).await;
+        let plugin = load(&sandbox, asking(&Ask { times: 20, ..get(server.url()) })).await;
+        cases.push((granting(&[&server.url()]), plugin, server));
+    }
+    let mut watch = None;
+    let mut chance = 1 + std::process::id();
+    eprintln!("seed {chance}");
+    for (n, (effects, plugin, _)) in cases.iter().cycle().take(1_200).enumerate() {
+        if n == 300 {
+            // By now the allocator has what it keeps for each thread: more would be what requests leave behind.
+            watch = Some(Watch::start());
+        }
+        chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let execution = sandbox.start(plugin, Invocation { effects: effects.clone(), ..invocation(Limits::default()) });
+        // Up to eight milliseconds.
+        tokio::time::sleep(std::time::Duration::from_micros(u64::from(chance >> 19))).await;
+        execution.signal().force();
+        let ended = execution.await;
+        let is_right = match &ended.end {
+            GuestEnd::Output(_) => true,
+            GuestEnd::Failure(failure) => matches!(failure.kind, FailureKind::Interrupted | FailureKind::Trap),
+            GuestEnd::Error(_) => false,
+        };
+        assert!(is_right, "{:?}", ended.end);
+    }
+    watch.expect("there were more").assert_flat((40 + 16) << 20);
+    let all_is_given_back = async {
+        while sandbox.memory().used() > 0 {
+            tokio::task::yield_now().await;
+        }
+        for (_, _, server) in &cases {
+            assert!(server.seen().connections > 0);
+            server.until(|seen| seen.ended == seen.connections).await;
+        }
+    };
+    tokio::time::timeout(millis(30_000), all_is_given_back).await.expect("nothing is left behind");
+}
+
+#[tokio::test]
 async fn a_request_ends_with_its_attempt() {
     let server = Server::start(Manner::Silent).await;
     let sandbox = sandbox();

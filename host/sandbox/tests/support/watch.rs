@@ -31,6 +31,7 @@ impl Watch {
         let Some(before) = self.before else { return };
         let grown = status("VmHWM:").saturating_sub(before);
         let most = guest as u64 + SLACK;
+        eprintln!("the process grew by {grown} bytes at its peak, of {most}");
         assert!(grown <= most, "the process grew by {grown} bytes at its peak, more than {most}");
     }
 }
