@@ -140,6 +140,22 @@ struct Held {
     /// From the word that it was cancelled to force.
     cancel_grace: Duration,
     cancelled: Option<Mono>,
+    sent: Gaps,
+}
+
+/// How far apart an attempt's heartbeats were when they were sent.
+struct Gaps {
+    last: Mono,
+    beats: u64,
+    longest: Duration,
+}
+
+impl Gaps {
+    fn beat(&mut self, now: Mono) {
+        self.longest = self.longest.max(now.since(self.last));
+        self.last = now;
+        self.beats += 1;
+    }
 }
 
 struct Beating {
@@ -160,7 +176,7 @@ impl Beating {
             tokio::select! {
                 order = orders.recv() => match order {
                     Some(Order::Hold(hold)) => self.hold(*hold),
-                    Some(Order::Drop(token)) => { self.held.remove(&token.0); }
+                    Some(Order::Drop(token)) => self.drop_hold(token),
                     None => return,
                 },
                 Some(beaten) = beaten.recv() => self.answered(beaten),
@@ -180,6 +196,7 @@ impl Beating {
             confirmed: false,
             cancel_grace: policy.stop_timeout,
             cancelled: None,
+            sent: Gaps { last: first_sent, beats: 0, longest: Duration::ZERO },
         });
         held.guest = guest;
         let Some(guest) = &held.guest else { return };
@@ -193,6 +210,13 @@ impl Beating {
         }
     }
 
+    fn drop_hold(&mut self, token: Token) {
+        let Some(Held { job, run, sent, .. }) = self.held.remove(&token.0) else { return };
+        // Counted from the claim, and the end counts like one more heartbeat: none is missing at either end.
+        let longest_gap_ms = sent.longest.max(clock::mono().since(sent.last)).as_millis();
+        tracing::debug!(%job, %run, heartbeats = sent.beats, longest_gap_ms, "the lease is kept no more");
+    }
+
     /// Lets every lease act on the time; heartbeats that are due together share a call.
     fn act(&mut self, back: &mpsc::UnboundedSender<Beaten>) {
         let now = clock::mono();
@@ -204,6 +228,7 @@ impl Beating {
             }
             for act in held.lease.handle(now, Sign::Wake) {
                 if act == Act::Beat {
+                    held.sent.beat(now);
                     let progress = held.guest.as_mut().and_then(new_progress);
                     let beat = Heartbeat { run: held.run.clone(), token: Token(*token), progress };
                     beats.push((held.job.clone(), beat));

@@ -2,10 +2,7 @@
 
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
-use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, GuestEnd, HandlerError, StopReason};
-
-/// Bytes of an output that are kept with the run.
-pub(crate) const OUTPUT_KEPT: usize = 64 * 1024;
+use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, GuestEnd, HandlerError, Limits, StopReason};
 
 /// What follows from the end of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,14 +13,14 @@ pub enum Judged {
     Want(Failure),
 }
 
-/// The first stop cause wins, `lost` overrides all.
-pub fn judge(ended: &Ended) -> Judged {
+/// The first stop cause wins, `lost` overrides all. Of an output, the first `output_kept` bytes are.
+pub fn judge(ended: &Ended, output_kept: u64) -> Judged {
     let failed = |failure| Judged::Verdict(Verdict::Finish(Outcome::Failed(failure)));
     match (ended.stop, &ended.end) {
         // H2: nothing of a lost attempt is recorded.
         (Some(StopReason::Lost), _) => Judged::Verdict(Verdict::Nothing),
         (_, GuestEnd::Output(output)) => {
-            let kept = output[..output.len().min(OUTPUT_KEPT)].to_vec();
+            let kept = output[..output.len().min(usize::try_from(output_kept).unwrap_or(usize::MAX))].to_vec();
             let cut = kept.len() < output.len();
             Judged::Verdict(Verdict::Finish(Outcome::Success { output: kept, cut }))
         }
@@ -90,8 +87,13 @@ fn timeout(end: &GuestEnd) -> Failure {
         let message = "it stopped when it was told that its time was nearly up".to_owned();
         return Failure { code: FailureKind::Timeout.as_str().to_owned(), message, ..said };
     }
+    // It is one of the details, as bounded as any.
+    let (most, key) = (Limits::default(), "ended-with");
+    let mut with = format!("{}: {}", said.code, said.message);
+    with.truncate(with.floor_char_boundary(most.error_detail - key.len()));
     let mut details = said.details;
-    details.insert(0, ("ended-with".to_owned(), format!("{}: {}", said.code, said.message)));
+    details.truncate(most.error_details - 1);
+    details.insert(0, (key.to_owned(), with));
     let message = "its time was up, and it ended without a result".to_owned();
     Failure { code: FailureKind::Timeout.as_str().to_owned(), message, details, retryable: false }
 }
@@ -113,7 +115,7 @@ mod tests {
     use super::*;
 
     fn ended(end: GuestEnd, stop: Option<StopReason>) -> Judged {
-        judge(&Ended { end, stop, usage: Default::default() })
+        judge(&Ended { end, stop, usage: Default::default() }, 64)
     }
     fn info() -> ErrorInfo {
         ErrorInfo { code: "c".into(), message: "m".into(), details: vec![] }
@@ -201,9 +203,21 @@ mod tests {
 
     #[test]
     fn a_long_output_is_kept_in_part_and_marked() {
-        let judged = ended(GuestEnd::Output(vec![1; OUTPUT_KEPT + 1]), None);
-        let Judged::Verdict(Verdict::Finish(Outcome::Success { output, cut })) = judged else { panic!("{judged:?}") };
-        assert!(cut && output.len() == OUTPUT_KEPT);
+        for (length, kept) in [(64, 64), (65, 64)] {
+            let judged = ended(GuestEnd::Output(vec![1; length]), None);
+            let success = Outcome::Success { output: vec![1; kept], cut: length > kept };
+            assert_eq!(judged, Judged::Verdict(Verdict::Finish(success)));
+        }
+    }
+
+    #[test]
+    fn what_a_guest_said_after_its_deadline_is_one_of_the_details_and_as_bounded() {
+        let details = (0..32).map(|n| (n.to_string(), String::new())).collect();
+        let info = ErrorInfo { code: "c".into(), message: "ö".repeat(4_096), details };
+        let judged = ended(GuestEnd::Error(HandlerError::Permanent(info)), Some(StopReason::Deadline));
+        let Judged::Verdict(Verdict::Finish(Outcome::Failed(failure))) = judged else { panic!("{judged:?}") };
+        assert_eq!((failure.details.len(), failure.details[0].0.as_str()), (32, "ended-with"));
+        assert!(failure.details[0].1.starts_with("c: öö") && failure.details[0].1.len() <= 1_024 - "ended-with".len());
     }
 
     #[test]

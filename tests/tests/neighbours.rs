@@ -1,5 +1,7 @@
 //! A tenant that means harm is a non-event for the host and for other tenants.
 
+use std::time::Duration;
+
 use leasehold_tests::{HostProcess, IN_TIME, Watchdog, Workplace};
 use serde_json::Value;
 
@@ -21,10 +23,29 @@ fn noisy(wishes: &[(&str, &str)]) -> Workplace {
     w
 }
 
-/// The neighbour's run began and ended well beside them, as attempt 1, and the host's memory stayed flat.
+/// The interval of the neighbour's heartbeats.
+const HEARTBEAT: Duration = Duration::from_millis(150);
+
+/// The neighbour's run began and ended well beside them, as attempt 1, no two of its heartbeats were sent further apart than
+/// twice their interval (H7), and the host's memory stayed flat. A machine that keeps this process waiting says nothing of
+/// the host: then it is tried again.
 fn leaves_its_neighbour_alone(wishes: &[(&str, &str)]) {
+    for _ in 0..3 {
+        match gap_beside(wishes) {
+            (gap, _) if gap < 2 * HEARTBEAT => return,
+            (gap, late) if late > IN_TIME => {
+                eprintln!("tried again: a gap of {gap:?}, but this process itself was kept waiting for {late:?}");
+            }
+            (gap, _) => panic!("two heartbeats were {gap:?} apart, their interval is {HEARTBEAT:?}"),
+        }
+    }
+    panic!("this machine is too busy to judge heartbeats: three times, both they and this process were kept waiting");
+}
+
+/// Runs the neighbour once. The longest gap between its heartbeats, and how late this process was meanwhile.
+fn gap_beside(wishes: &[(&str, &str)]) -> (Duration, Duration) {
     let w = noisy(wishes);
-    let mut host = w.serve();
+    let mut host = w.serve_with("LEASEHOLD_LOG", "warn,leasehold::heartbeat=debug");
     let calm = host.wait_for("claimed", "calm/calm");
     let watchdog = Watchdog::start();
     host.reset_peak_memory();
@@ -42,18 +63,33 @@ fn leaves_its_neighbour_alone(wishes: &[(&str, &str)]) {
     let ends = |event: &&Value| noise(event) && matches!(event["event"].as_str(), Some("failed" | "success"));
     assert!(host.events().iter().filter(ends).count() >= wishes.len(), "they ran beside it: {:?}", host.events());
     let late = watchdog.latest();
-    if late > IN_TIME {
-        eprintln!("heartbeats are not judged: this process itself was kept waiting for {late:?}");
-        return;
+    let slot = calm["run"].as_str().expect("a run has a slot");
+    let run = w.show("calm/calm", slot);
+    let missed = |event: &Value| matches!(event["event"].as_str(), Some("uncertain" | "lost" | "takeover"));
+    let missed = host.events().iter().any(missed);
+    host.terminate();
+    let (gap, heartbeats) = gap_of(&host.ended().1, slot);
+    if gap < 2 * HEARTBEAT {
+        assert!(!missed, "heartbeats were sent in time, and yet a lease was in doubt");
+        let attempts = run["attempts"].as_array().map(Vec::len);
+        assert_eq!((&run["status"], attempts), (&Value::from("success"), Some(1)), "{run}");
+        assert!(heartbeats >= 20, "five seconds of them: {heartbeats}");
     }
-    in_time(&mut host, &w, &calm);
+    eprintln!("{heartbeats} heartbeats, the longest gap {gap:?}; this process was {late:?} late at the most");
+    (gap, late)
 }
 
-fn in_time(host: &mut HostProcess, w: &Workplace, calm: &Value) {
-    let missed = |event: &&Value| matches!(event["event"].as_str(), Some("uncertain" | "lost" | "takeover"));
-    assert_eq!(host.events().iter().filter(missed).count(), 0, "{:?}", host.events());
-    let run = w.show("calm/calm", calm["run"].as_str().expect("a run has a slot"));
-    assert_eq!((&run["status"], run["attempts"].as_array().map(Vec::len)), (&Value::from("success"), Some(1)), "{run}");
+/// What the host's heartbeat thread says of the neighbour's run: the longest gap, and how many heartbeats there were.
+fn gap_of(told: &str, slot: &str) -> (Duration, u64) {
+    let of_run =
+        |line: &&str| line.contains("longest_gap_ms=") && line.contains("job=calm/calm") && line.contains(slot);
+    let line = told.lines().find(of_run).unwrap_or_else(|| panic!("the host says nothing of heartbeats: {told}"));
+    let number = |key: &str| {
+        let (_, behind) = line.split_once(key).expect("it is in the line");
+        let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u64>().expect("a number")
+    };
+    (Duration::from_millis(number("longest_gap_ms=")), number("heartbeats="))
 }
 
 #[test]

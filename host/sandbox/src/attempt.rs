@@ -1,7 +1,8 @@
 //! What the guest's side and the host's side of one attempt share, and what outlives the guest.
 
-use std::sync::OnceLock;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -12,6 +13,7 @@ use crate::execution::Progress;
 use crate::invocation::MonotonicClock;
 use crate::limits::{Breach, Limits};
 use crate::memory::MemoryFull;
+use crate::outbound::Origin;
 use crate::outcome::Usage;
 use crate::signal::Signal;
 
@@ -31,7 +33,12 @@ pub(crate) struct Attempt {
     fuel: OnceLock<AtomicU64>,
     http_sent: AtomicU64,
     http_received: AtomicU64,
+    /// Origins whose addresses were refused.
+    denied: Mutex<HashSet<Origin>>,
 }
+
+/// How many origins' refusals an attempt may tell the operator.
+const MOST_DENIALS: usize = 32;
 
 impl Attempt {
     pub(crate) fn new(
@@ -55,6 +62,7 @@ impl Attempt {
             fuel: OnceLock::new(),
             http_sent: AtomicU64::new(0),
             http_received: AtomicU64::new(0),
+            denied: Mutex::default(),
         }
     }
 
@@ -122,6 +130,12 @@ impl Attempt {
 
     pub(crate) fn count_received(&self, bytes: u64) {
         self.http_received.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether a refusal of this origin's addresses is news to the operator.
+    pub(crate) fn is_first_denial(&self, origin: &Origin) -> bool {
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        denied.len() < MOST_DENIALS && denied.insert(origin.clone())
     }
 
     pub(crate) fn usage(&self) -> Usage {

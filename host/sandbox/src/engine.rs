@@ -23,15 +23,26 @@ const WASM_STACK: usize = 512 * 1024;
 const ASYNC_STACK: usize = 1024 * 1024;
 const MAX_FRAMES: usize = 20;
 /// What one guest may have at most. An honest one has up to 14 core instances, one or two memories and as many tables.
-const CORE_INSTANCES: u32 = 64;
-const MEMORIES: u32 = 32;
-const TABLES: u32 = 64;
-/// Memories, and tables, of all guests together.
-const MOST_SLOTS: u32 = 16_384;
+/// A pool keeps these bounds itself; where there is none, [`MemoryMeter`](crate::memory::MemoryMeter) does.
+pub(crate) const CORE_INSTANCES: u32 = 64;
+pub(crate) const MEMORIES: u32 = 32;
+pub(crate) const TABLES: u32 = 64;
+/// Memories, and tables, of all guests of an engine together. A memory reserves 4 GiB of address space and a process has
+/// 128 TiB, which two engines share.
+const MOST_SLOTS: u32 = 8_192;
 
 /// Makes the engine that nearly all guests share, for at most `instances` of them at a time.
 pub(crate) fn engine(instances: u32) -> wasmtime::Result<(Engine, Allocation)> {
-    let mut config = config();
+    pooled(config(), instances)
+}
+
+/// Makes the engine whose code counts fuel, which costs every guest of it some speed. Few use it, but who does is bounded
+/// like everybody else: it has a pool of its own.
+pub(crate) fn metered_engine(instances: u32) -> wasmtime::Result<(Engine, Allocation)> {
+    pooled(metered_config(), instances)
+}
+
+fn pooled(mut config: Config, instances: u32) -> wasmtime::Result<(Engine, Allocation)> {
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances)));
     match Engine::new(&config) {
         Ok(engine) => Ok((engine, Allocation::Pooling)),
@@ -43,20 +54,10 @@ pub(crate) fn engine(instances: u32) -> wasmtime::Result<(Engine, Allocation)> {
     }
 }
 
-/// Makes the engine whose code counts fuel, which costs every guest of it some speed. Few use it, so it reserves nothing.
-pub(crate) fn metered_engine() -> wasmtime::Result<Engine> {
-    let mut config = config();
-    config.consume_fuel(true).allocation_strategy(InstanceAllocationStrategy::OnDemand);
-    Engine::new(&config)
-}
-
 /// Makes an engine whose compiled code fits that of [`engine`], or of [`metered_engine`]. It runs nothing, so it reserves
 /// nothing.
 pub(crate) fn for_compiling(metered: bool) -> wasmtime::Result<Engine> {
-    if metered {
-        return metered_engine();
-    }
-    let mut config = config();
+    let mut config = if metered { metered_config() } else { config() };
     config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
     Engine::new(&config)
 }
@@ -100,9 +101,15 @@ fn config() -> Config {
     config
 }
 
+fn metered_config() -> Config {
+    let mut config = config();
+    config.consume_fuel(true);
+    config
+}
+
 fn pool(instances: u32) -> PoolingAllocationConfig {
     // Address space only, and as much as all guests can want together, so that no tenant takes another's room. A host that
-    // takes very many guests has somewhat less: a process has 128 TiB, and a memory reserves 4 GiB.
+    // takes very many guests has somewhat less.
     let of_all = |each: u32| instances.saturating_mul(each).min(instances.saturating_mul(4).max(MOST_SLOTS));
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
@@ -137,11 +144,14 @@ pub(crate) fn supervising_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(1).thread_name("guest-watch").enable_time().build()
 }
 
-/// The threads that speak with servers for guests. Lookups of names that hang take a bounded number of threads more.
+/// Lookups of names at a time: each has a thread until it ends by itself.
+pub(crate) const LOOKUPS: usize = 32;
+
+/// The threads that speak with servers for guests, and those that look names up.
 pub(crate) fn network_runtime() -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(16)
+        .max_blocking_threads(LOOKUPS)
         .thread_name("guest-net")
         .on_thread_start(lower_priority)
         .enable_all()

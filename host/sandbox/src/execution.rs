@@ -161,7 +161,7 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => return interruption(attempt),
-        Some(Trap::StackOverflow) => return (FailureKind::Stack, message),
+        Some(Trap::StackOverflow) if attempt.growth_refused().is_none() => return (FailureKind::Stack, message),
         Some(Trap::OutOfFuel) => {
             let limit = attempt.limits.fuel.unwrap_or(u64::MAX);
             return (FailureKind::Fuel, format!("the guest burnt all of its fuel, {limit}"));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{InstancePre, ResourceTable};
 use wasmtime::{CallHook, PoolConcurrencyLimitError, Store, StoreContextMut, UpdateDeadline};
@@ -30,6 +31,8 @@ pub(crate) struct Guest {
     wasi: WasiCtx,
     table: ResourceTable,
     meter: MemoryMeter,
+    /// What the host holds until the guest has been given it.
+    given: Option<MemoryShare>,
     /// The host was called after the lease was lost.
     entered_lost: bool,
     /// Calls that may have been made when this was looked at last.
@@ -46,7 +49,14 @@ impl Guest {
             self.over_budget |= calls > self.calls_allowed;
         }
         self.entered_lost |= self.attempt.signal.is_lost();
+        self.given = None;
         self
+    }
+
+    /// Charges an answer until the guest calls again. It is copied into the guest's memory after the host function has
+    /// returned, by way of the guest's own allocator, which may take as long as it likes but cannot call the host.
+    pub(crate) fn keep_until_next_call(&mut self, share: MemoryShare) {
+        self.given = Some(share);
     }
 
     /// For host functions with an effect: those without one may run, but their answers never reach the guest.
@@ -175,9 +185,10 @@ pub(crate) fn handler_fits(pre: &InstancePre<Guest>) -> wasmtime::Result<()> {
     }
 }
 
-/// True when the pool had no room: not the guest's fault.
+/// True when the pool had no room, or the system gave none where there is no pool: not the guest's fault.
 pub(crate) fn is_want_of_room(error: &wasmtime::Error) -> bool {
     error.is::<PoolConcurrencyLimitError>()
+        || error.chain().any(|cause| cause.downcast_ref::<Errno>().is_some_and(|errno| *errno == Errno::NOMEM))
 }
 
 /// What the guest lives in, and what it is to be given.
@@ -190,6 +201,7 @@ pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>
         wasi: wasi::context(&attempt),
         table,
         meter: MemoryMeter::new(attempt.clone(), share),
+        given: None,
         run_id: run.run_id,
         idempotency_secret,
         outward,
@@ -258,5 +270,23 @@ pub(crate) fn wire_run(run: &RunFacts) -> types::RunInfo {
         fence: run.fence,
         reason: run.reason.clone(),
         metadata: run.metadata.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::{Config, Engine, Memory, MemoryType};
+
+    use super::*;
+
+    #[test]
+    fn a_system_without_room_for_a_memory_is_a_want_and_no_fault_of_the_guest() {
+        let mut config = Config::new();
+        // More than a process can have.
+        config.memory_reservation(1 << 47);
+        let engine = Engine::new(&config).expect("it reserves nothing yet");
+        let error = Memory::new(Store::new(&engine, ()), MemoryType::new(1, None)).expect_err("there is no room");
+        assert!(is_want_of_room(&error), "{error:#}");
+        assert!(!is_want_of_room(&wasmtime::Trap::UnreachableCodeReached.into()));
     }
 }

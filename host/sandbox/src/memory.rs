@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wasmtime::ResourceLimiter;
 
 use crate::attempt::Attempt;
+use crate::engine::{CORE_INSTANCES, MEMORIES, TABLES};
 
 /// What part of the host's memory one tenant may hold where nothing else is said.
 const TENANT_PART: usize = 4;
@@ -203,6 +204,20 @@ impl ResourceLimiter for MemoryMeter {
     fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
         tracing::debug!(%error, "a guest's table could not grow");
         Ok(())
+    }
+
+    // The pool's bounds, for where there is no pool: each instance costs the host what nobody is charged for.
+
+    fn instances(&self) -> usize {
+        CORE_INSTANCES as usize
+    }
+
+    fn memories(&self) -> usize {
+        MEMORIES as usize
+    }
+
+    fn tables(&self) -> usize {
+        TABLES as usize
     }
 }
 

@@ -28,6 +28,7 @@ use crate::effects::Effects;
 use crate::imports::bindings::leasehold::job::http::{HttpError, Request, Response};
 use crate::memory::{MemoryLedger, MemoryShare};
 use exchange::Exchange;
+use resolve::Lookups;
 use tls::Tls;
 
 /// What a request says of the run it is sent for.
@@ -44,7 +45,7 @@ pub(crate) struct Sender {
 /// Sends requests, on threads that no guest can hold up.
 pub(crate) struct HttpClient {
     runtime: Handle,
-    resolver: Arc<dyn Resolve>,
+    lookups: Lookups,
     tls: Tls,
     /// What responses are charged to while the host holds them.
     memory: Arc<MemoryLedger>,
@@ -57,10 +58,11 @@ impl HttpClient {
         more_roots: Vec<Vec<u8>>,
         memory: Arc<MemoryLedger>,
     ) -> HttpClient {
-        HttpClient { runtime, resolver, tls: Tls::new(more_roots), memory }
+        HttpClient { runtime, lookups: Lookups::new(resolver), tls: Tls::new(more_roots), memory }
     }
 
-    /// Sends a request and waits for the whole response. Dropping this resets the connection.
+    /// Sends a request and waits for the whole response. Dropping this resets the connection. What the response holds of
+    /// the memory of tenant and host comes with it: it is to be kept as long as the response.
     ///
     /// A guest waits for its call, so an attempt has one request in flight; the contract's cap of eight holds by that.
     ///
@@ -73,11 +75,12 @@ impl HttpClient {
         effects: &Effects,
         sender: &Sender,
         request: Request,
-    ) -> Result<Response, HttpError> {
+    ) -> Result<(Response, MemoryShare), HttpError> {
         let request = request::prepare(request, effects, sender, attempt.remaining())?;
         let held = MemoryShare::new(self.memory.clone(), sender.tenant.clone(), sender.tenant_memory);
         let exchange = Exchange {
             client: self.clone(),
+            tenant: sender.tenant.clone(),
             attempt,
             gate: effects.gate.clone(),
             grants: effects.http.clone(),

@@ -250,6 +250,8 @@ pub enum Counted {
     Components,
     /// Functions.
     Functions,
+    /// Globals.
+    Globals,
     /// Bytes of one function.
     BodyBytes,
     /// Locals of one function.
@@ -267,6 +269,7 @@ impl Counted {
             Counted::CoreModules => "core modules",
             Counted::Components => "nested components",
             Counted::Functions => "functions",
+            Counted::Globals => "globals",
             Counted::BodyBytes => "bytes in one function",
             Counted::Locals => "locals in one function",
             Counted::Imports => "imports",

@@ -165,6 +165,7 @@ impl Sandbox {
     /// When the engine, a thread or the cache directory cannot be had; an unsafe cache directory counts as such.
     pub fn new(settings: SandboxSettings) -> Result<Sandbox, SandboxError> {
         let (engine, allocation) = engine::engine(settings.max_guests).map_err(SandboxError::engine)?;
+        let compilers = (processors() / 2).max(1);
         let network = Background::new(engine::network_runtime())?;
         let (resolver, roots) = (settings.resolver.clone(), settings.more_roots.clone());
         let memory = Arc::new(MemoryLedger::new(settings.memory));
@@ -174,7 +175,7 @@ impl Sandbox {
             allocation,
             metered: Mutex::new(None),
             memory,
-            compilers: Turns::new((processors() / 2).max(1)),
+            compilers: Turns::new(compilers, compilers),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Background::new(engine::guest_runtime(settings.guest_threads.max(1)))?,
             watch: Background::new(engine::supervising_runtime())?,
@@ -330,7 +331,8 @@ impl Sandbox {
         if let Some(lane) = &*metered {
             return Ok(lane.clone());
         }
-        let engine = engine::metered_engine().map_err(|error| failed(SandboxError::engine(error)))?;
+        let (engine, _) =
+            engine::metered_engine(self.settings.max_guests).map_err(|error| failed(SandboxError::engine(error)))?;
         let lane = Arc::new(Lane::new(engine, &self.settings, true).map_err(failed)?);
         Ok(metered.insert(lane).clone())
     }

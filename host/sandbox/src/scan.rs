@@ -12,6 +12,8 @@ use crate::text;
 const MAX_CORE_MODULES: u64 = 32;
 const MAX_COMPONENTS: u64 = 64;
 const MAX_FUNCTIONS: u64 = 50_000;
+/// Each instance of a module has a place for each of its globals, which no limit of memory counts.
+const MAX_GLOBALS: u64 = 10_000;
 const MAX_BODY: u64 = 1024 * 1024;
 const MAX_LOCALS: u64 = 2_000;
 /// Imports and exports of the component itself.
@@ -71,6 +73,7 @@ struct Scan {
     core_modules: u64,
     components: u64,
     functions: u64,
+    globals: u64,
 }
 
 enum Stop {
@@ -101,6 +104,10 @@ impl Scan {
             Payload::FunctionSection(functions) => {
                 self.functions += u64::from(functions.count());
                 at_most(Counted::Functions, self.functions, MAX_FUNCTIONS)?;
+            }
+            Payload::GlobalSection(globals) => {
+                self.globals += u64::from(globals.count());
+                at_most(Counted::Globals, self.globals, MAX_GLOBALS)?;
             }
             Payload::CodeSectionEntry(body) => body_is_bounded(body)?,
             Payload::ComponentImportSection(imports) if self.depth == 0 => {

@@ -67,6 +67,10 @@ impl fmt::Debug for Settings {
     }
 }
 
+/// A header's value with its secrets is longer than it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
 /// What every placeholder begins with.
 const PLACEHOLDER: &str = "leasehold-secret-";
 
@@ -80,17 +84,32 @@ impl Settings {
     }
 
     /// The header's value as it goes onto the wire: placeholders of secrets that were granted for this header towards this
-    /// origin are replaced, all others stay as they are. Answers whether anything was.
-    pub(crate) fn reveal(&self, origin: &Origin, header: &HeaderName, value: &str) -> Option<String> {
+    /// origin are replaced, all others stay as they are. None where nothing was.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] when it would have more than `most` bytes: a short placeholder may stand for a long secret many times.
+    pub(crate) fn reveal(
+        &self,
+        origin: &Origin,
+        header: &HeaderName,
+        value: &str,
+        most: usize,
+    ) -> Result<Option<String>, TooLong> {
         if !value.contains(PLACEHOLDER) {
-            return None;
+            return Ok(None);
         }
         let granted = self.secrets.iter().filter(|(_, secret)| secret.origin == *origin && secret.header == *header);
         let mut revealed = value.to_owned();
         for (key, secret) in granted {
-            revealed = revealed.replace(&self.placeholder(key), secret.value.reveal());
+            let (placeholder, secret) = (self.placeholder(key), secret.value.reveal());
+            let times = revealed.matches(&placeholder).count();
+            if revealed.len() - times * placeholder.len() + times * secret.len() > most {
+                return Err(TooLong);
+            }
+            revealed = revealed.replace(&placeholder, secret);
         }
-        (revealed != value).then_some(revealed)
+        Ok((revealed != value).then_some(revealed))
     }
 
     fn placeholder(&self, key: &str) -> String {
@@ -134,7 +153,7 @@ mod tests {
         let settings = settings([1; 32]);
         let origin = |text: &str| text.parse::<Origin>().expect("an origin");
         let value = format!("Bearer {}", settings.get("TOKEN").expect("it is granted"));
-        let revealed = |to: &str, header| settings.reveal(&origin(to), &header, &value);
+        let revealed = |to: &str, header| settings.reveal(&origin(to), &header, &value, 100).expect("it is short");
         let (authorization, cookie) = (http::header::AUTHORIZATION, http::header::COOKIE);
         assert_eq!(revealed("https://api.example.com", authorization.clone()).as_deref(), Some("Bearer hunter2"));
         for elsewhere in ["https://api.example.com:8443", "http://api.example.com", "https://example.com"] {
@@ -142,6 +161,16 @@ mod tests {
         }
         assert_eq!(revealed("https://api.example.com", cookie), None);
         let guessed = format!("{PLACEHOLDER}{}", "0".repeat(32));
-        assert_eq!(settings.reveal(&origin("https://api.example.com"), &authorization, &guessed), None);
+        assert_eq!(settings.reveal(&origin("https://api.example.com"), &authorization, &guessed, 100), Ok(None));
+    }
+
+    #[test]
+    fn a_value_is_bounded_as_it_goes_onto_the_wire() {
+        let settings = settings([1; 32]);
+        let origin = "https://api.example.com".parse().expect("an origin");
+        let value = settings.get("TOKEN").expect("it is granted").repeat(3);
+        let revealed = |most| settings.reveal(&origin, &http::header::AUTHORIZATION, &value, most);
+        assert_eq!(revealed(21), Ok(Some("hunter2".repeat(3))));
+        assert_eq!(revealed(20), Err(TooLong));
     }
 }

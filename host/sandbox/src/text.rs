@@ -40,7 +40,7 @@ fn is_unsafe(c: char) -> bool {
         '\n' | '\t' => false,
         '\u{2028}' | '\u{2029}' => true,
         // Bidirectional controls make text look like other text.
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         c => c.is_control(),
     }
 }
@@ -54,6 +54,16 @@ mod tests {
         assert_eq!(escape("a\x1b[31mb\nc\td"), "a\\u{1b}[31mb\nc\td");
         assert_eq!(escape("one\r\ntwo\rthree\u{2028}four"), "one\ntwo\\u{d}three\\u{2028}four");
         assert!(matches!(escape("plain ü"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn every_character_that_reorders_text_is_escaped() {
+        // All that have the Unicode property Bidi_Control.
+        for c in
+            "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}".chars()
+        {
+            assert_eq!(escape(&c.to_string()), c.escape_unicode().to_string());
+        }
     }
 
     #[test]

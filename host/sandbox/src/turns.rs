@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Hands out turns, a fixed number at a time.
+/// Hands out turns, a fixed number at a time, and of these at most so many to one tenant.
 ///
 /// Whoever waits is served round robin by tenant, and within a tenant in order. A tenant with five hundred files to compile
 /// so keeps another waiting for the turns that have begun, and no more. It grows with what waits: its caller bounds that.
@@ -19,6 +19,8 @@ pub(crate) struct Turn {
 
 struct Queue {
     free: usize,
+    /// What one tenant may have.
+    of_tenant: usize,
     /// How many turns have begun: their order.
     begun: u64,
     /// Who waits or has a turn. A tenant that does neither is forgotten.
@@ -35,21 +37,25 @@ struct Tenant {
 }
 
 impl Turns {
-    pub(crate) fn new(at_a_time: usize) -> Turns {
-        Turns(Arc::new(Mutex::new(Queue { free: at_a_time, begun: 0, tenants: Vec::new() })))
+    pub(crate) fn new(at_a_time: usize, of_tenant: usize) -> Turns {
+        Turns(Arc::new(Mutex::new(Queue { free: at_a_time, of_tenant, begun: 0, tenants: Vec::new() })))
     }
 
     /// Waits for a turn. Dropping the future gives the place in the queue up.
     pub(crate) async fn take(&self, tenant: &str) -> Turn {
         let waiting = {
             let mut queue = lock(&self.0);
-            if queue.free > 0 {
+            let busy = queue.tenant(tenant).busy;
+            if queue.free > 0 && busy < queue.of_tenant {
                 queue.free -= 1;
                 queue.begin(tenant);
                 return Turn { queue: Arc::clone(&self.0), tenant: tenant.to_owned() };
             }
             let (turn, waiting) = oneshot::channel();
-            queue.tenant(tenant).waiting.push_back(turn);
+            let tenant = queue.tenant(tenant);
+            // Who comes and gives up again and again must not make it grow while no turn ends.
+            tenant.waiting.retain(|waiting| !waiting.is_closed());
+            tenant.waiting.push_back(turn);
             waiting
         };
         waiting.await.unwrap_or_else(|_| unreachable!("whoever waits stays in the queue until it is served"))
@@ -100,7 +106,9 @@ impl Queue {
             tenant.waiting.retain(|waiting| !waiting.is_closed());
         }
         self.forget_idle();
-        let waiting = self.tenants.iter_mut().filter(|tenant| !tenant.waiting.is_empty());
+        let of_tenant = self.of_tenant;
+        let may = |tenant: &&mut Tenant| !tenant.waiting.is_empty() && tenant.busy < of_tenant;
+        let waiting = self.tenants.iter_mut().filter(may);
         let next = waiting.min_by_key(|tenant| (tenant.busy, tenant.last))?;
         let (name, waiting) = (next.name.clone(), next.waiting.pop_front()?);
         self.free -= 1;
@@ -152,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_tenant_with_much_to_do_keeps_another_waiting_for_one_turn() {
-        let turns = Turns::new(1);
+        let turns = Turns::new(1, 1);
         let mut turn = turn_of(&mut (Box::pin(turns.take("bombs")) as Waiting<'_>)).expect("nobody waits");
         let mut waiting: Vec<(&str, Waiting<'_>)> = (0..500).map(|_| ("bombs", waits(&turns, "bombs"))).collect();
         for tenant in ["acme", "beta", "acme"] {
@@ -169,7 +177,7 @@ mod tests {
 
     #[test]
     fn within_a_tenant_the_first_is_served_first_and_who_gave_up_is_passed_over() {
-        let turns = Turns::new(2);
+        let turns = Turns::new(2, 2);
         let held: Vec<Turn> =
             (0..2).map(|_| turn_of(&mut (Box::pin(turns.take("a")) as Waiting<'_>)).unwrap()).collect();
         let gave_up = waits(&turns, "a");
@@ -188,8 +196,34 @@ mod tests {
     }
 
     #[test]
+    fn a_tenant_that_keeps_all_its_turns_leaves_others_theirs() {
+        let turns = Turns::new(3, 2);
+        let at_once = |tenant| turn_of(&mut (Box::pin(turns.take(tenant)) as Waiting<'_>));
+        let held = [at_once("a").expect("it is free"), at_once("a").expect("it is free")];
+        let mut third = waits(&turns, "a");
+        let other = at_once("b").expect("one is left for it");
+        let mut another = waits(&turns, "b");
+        drop(other);
+        assert!(turn_of(&mut third).is_none(), "it has two");
+        assert!(turn_of(&mut another).is_some());
+        drop(held);
+        assert!(turn_of(&mut third).is_some());
+    }
+
+    #[test]
+    fn who_gave_up_is_forgotten_though_no_turn_ends() {
+        let turns = Turns::new(1, 1);
+        let held = turn_of(&mut (Box::pin(turns.take("a")) as Waiting<'_>));
+        for _ in 0..100 {
+            drop(waits(&turns, "a"));
+        }
+        assert_eq!(lock(&turns.0).tenant("a").waiting.len(), 1);
+        drop(held);
+    }
+
+    #[test]
     fn a_turn_that_came_too_late_for_who_waited_is_not_lost() {
-        let turns = Turns::new(1);
+        let turns = Turns::new(1, 1);
         let turn = turn_of(&mut (Box::pin(turns.take("a")) as Waiting<'_>)).expect("nobody waits");
         let waiting = waits(&turns, "b");
         drop(turn);

@@ -5,8 +5,9 @@ mod support;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use leasehold_sandbox::{Effects, GuestEnd, HttpGrants, Invocation, Limits, Sandbox, SandboxSettings};
+use leasehold_sandbox::{Effects, FailureKind, GuestEnd, HttpGrants, Invocation, Limits, Sandbox, SandboxSettings};
 use support::outward::*;
+use support::watch::Watch;
 use support::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
@@ -184,6 +185,27 @@ async fn of_several_addresses_only_those_that_may_be_used_are() {
 }
 
 #[tokio::test]
+async fn names_that_are_never_answered_cost_their_tenant_its_lookups_and_nobody_else_s() {
+    let server = Server::start(Manner::Says(OK.into())).await;
+    let names = Names::new(&[&["127.0.0.1"]]);
+    let sandbox = names.sandbox();
+    let stuck = Ask { timeout_ms: Some(0), times: 100, ..get("http://stuck.example") };
+    let greedy = load(&sandbox, asking(&stuck)).await;
+    let by = |tenant: &str, effects| {
+        let mut invocation = Invocation { effects, ..invocation(Limits::default()) };
+        invocation.run.tenant = tenant.to_owned();
+        invocation
+    };
+    for tenant in ["greedy", "as-greedy"] {
+        assert_eq!(output(&sandbox.start(&greedy, by(tenant, granting(&[&stuck.url]))).await), b"E5");
+    }
+    assert_eq!(names.asked(), 8, "four each");
+    let (url, effects) = named(server.port, "127.0.0.1/32");
+    let modest = load(&sandbox, asking(&get(&url))).await;
+    assert_eq!(output(&sandbox.start(&modest, by("modest", effects)).await), b"hello");
+}
+
+#[tokio::test]
 async fn a_server_that_never_answers_is_a_timeout_and_its_connection_is_reset() {
     let server = Server::start(Manner::Silent).await;
     let ask = Ask { timeout_ms: Some(100), ..get(server.url()) };
@@ -206,9 +228,11 @@ async fn an_endless_body_is_too_large_and_so_is_one_that_says_so() {
     let chunked = Server::start(Manner::Endless("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", chunk)).await;
     let says = Server::start(Manner::Says("HTTP/1.1 200 OK\r\ncontent-length: 16777217\r\n\r\n".into())).await;
     let sandbox = sandbox();
+    let watch = Watch::start();
     for server in [endless, chunked, says] {
         assert_eq!(said(&sandbox, &get(server.url()), granting(&[&server.url()])).await, "E6");
     }
+    watch.assert_flat(16 << 20);
 }
 
 #[tokio::test]
@@ -240,6 +264,29 @@ async fn a_response_is_charged_to_tenant_and_host_while_the_host_holds_it() {
     tokio::time::timeout(millis(30_000), half).await.expect("half of the response is charged");
     pausing.resume();
     assert_eq!(output(&execution.await), b"helloworld");
+    assert_eq!(sandbox.memory().used(), 0);
+}
+
+#[tokio::test]
+async fn a_response_stays_charged_while_the_guest_s_own_allocator_keeps_the_host_waiting() {
+    const BODY: usize = 3 << 20;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {BODY}\r\n\r\n").into_bytes();
+    let server = Server::start(Manner::Says([head, vec![b'x'; BODY]].concat())).await;
+    let sandbox = sandbox();
+    // The page says that it is there.
+    let spins = format!("(drop (memory.grow (i32.const 1))) {SPIN}");
+    let execution =
+        start_effects(&sandbox, asking_with_realloc(&get(server.url()), &spins), granting(&[&server.url()])).await;
+    // Its tables beside it are smaller than that page.
+    let guest = (40 + 600 + 1) << 16;
+    let both_are_held = async {
+        while sandbox.memory().used() < guest + BODY {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(millis(30_000), both_are_held).await.expect("the response is held while the guest spins");
+    execution.signal().force();
+    assert_eq!(failure(&execution.await).kind, FailureKind::Interrupted);
     assert_eq!(sandbox.memory().used(), 0);
 }
 
@@ -312,6 +359,50 @@ async fn a_guest_s_own_excess_is_refused_before_anything_is_sent() {
     assert_eq!(server.seen().connections, 0);
     let largest = Ask { method: "POST", body: Some(vec![b'x'; 1 << 20]), ..ask };
     assert_eq!(said(&sandbox, &largest, granting(&[&server.url()])).await, "hello");
+}
+
+#[tokio::test]
+async fn a_request_is_given_up_at_any_moment_and_leaves_nothing_behind() {
+    let sandbox = sandbox();
+    let endless = Manner::Endless("HTTP/1.1 200 OK\r\n\r\n", vec![b'x'; 1 << 12]);
+    let mut cases = Vec::new();
+    for manner in [Manner::Silent, endless, Manner::Says(OK.into())] {
+        let server = Server::start(manner).await;
+        let plugin = load(&sandbox, asking(&Ask { times: 20, ..get(server.url()) })).await;
+        cases.push((granting(&[&server.url()]), plugin, server));
+    }
+    let mut watch = None;
+    let mut chance = 1 + std::process::id();
+    eprintln!("seed {chance}");
+    for (n, (effects, plugin, _)) in cases.iter().cycle().take(1_200).enumerate() {
+        if n == 300 {
+            // By now the allocator has what it keeps for each thread: more would be what requests leave behind.
+            watch = Some(Watch::start());
+        }
+        chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let execution = sandbox.start(plugin, Invocation { effects: effects.clone(), ..invocation(Limits::default()) });
+        // Up to eight milliseconds.
+        tokio::time::sleep(std::time::Duration::from_micros(u64::from(chance >> 19))).await;
+        execution.signal().force();
+        let ended = execution.await;
+        let is_right = match &ended.end {
+            GuestEnd::Output(_) => true,
+            GuestEnd::Failure(failure) => matches!(failure.kind, FailureKind::Interrupted | FailureKind::Trap),
+            GuestEnd::Error(_) => false,
+        };
+        assert!(is_right, "{:?}", ended.end);
+    }
+    watch.expect("there were more").assert_flat((40 + 16) << 20);
+    let all_is_given_back = async {
+        while sandbox.memory().used() > 0 {
+            tokio::task::yield_now().await;
+        }
+        for (_, _, server) in &cases {
+            assert!(server.seen().connections > 0);
+            server.until(|seen| seen.ended == seen.connections).await;
+        }
+    };
+    tokio::time::timeout(millis(30_000), all_is_given_back).await.expect("nothing is left behind");
 }
 
 #[tokio::test]

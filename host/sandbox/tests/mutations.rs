@@ -5,6 +5,7 @@ mod support;
 use std::hash::{BuildHasher, Hasher};
 
 use leasehold_sandbox::{Limits, PluginError};
+use support::watch::Watch;
 use support::*;
 
 /// How a run of this test is repeated.
@@ -31,6 +32,7 @@ async fn mutate(what: &str, sound: &[u8], count: usize) {
     let limits = Limits { timeout: millis(200), memory: 4 << 20, ..Limits::default() };
     let (mut refused, mut ran) = (0, 0);
     let mut random = Random(seed);
+    let watch = Watch::start();
     for n in 0..count {
         let bytes = random.mutant(sound);
         match sandbox.load_bytes("acme", bytes).await {
@@ -46,6 +48,7 @@ async fn mutate(what: &str, sound: &[u8], count: usize) {
             Err(error) => panic!("mutant {n} of {what}, {SEED}={seed}: {error:?}"),
         }
     }
+    watch.assert_flat(limits.memory);
     eprintln!("{what}: {refused} refused, {ran} ran");
     assert!(refused > 0 && ran > 0, "{refused} refused, {ran} ran, {SEED}={seed}");
     // The sandbox is as good as new.

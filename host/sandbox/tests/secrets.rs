@@ -65,16 +65,7 @@ async fn a_secret_stands_in_its_header_towards_its_origin_and_its_placeholder_ev
     let plain = Server::start(Manner::Says(OK.into())).await;
     let more_roots = vec![server.certificate.clone(), other.certificate.clone()];
     let sandbox = Sandbox::new(SandboxSettings { more_roots, ..settings() }).expect("a sandbox");
-    let secret = Secret {
-        value: SecretText::new("hunter2".to_owned()),
-        origin: server.origin().parse().expect("an origin"),
-        header: "authorization".parse().expect("a header"),
-    };
-    let settings = Settings {
-        secrets: Arc::new([("TOKEN".to_owned(), secret)].into()),
-        placeholder_key: [5; 32],
-        ..Settings::default()
-    };
+    let settings = with_secret("hunter2", &server);
     let effects = Effects { settings, ..granting(&[&server.origin(), &other.origin(), &plain.url()]) };
     let read = start_effects(&sandbox, reading_setting("TOKEN"), effects.clone()).await.await;
     let placeholder = String::from_utf8(output(&read).to_vec()).expect("text");
@@ -100,6 +91,39 @@ async fn a_secret_stands_in_its_header_towards_its_origin_and_its_placeholder_ev
         assert!(!elsewhere.contains("hunter2"), "{elsewhere}");
         assert_eq!(elsewhere.matches(&placeholder).count(), 4, "{elsewhere}");
     }
+}
+
+fn with_secret(value: &str, server: &TlsServer) -> Settings {
+    let secret = Secret {
+        value: SecretText::new(value.to_owned()),
+        origin: server.origin().parse().expect("an origin"),
+        header: "authorization".parse().expect("a header"),
+    };
+    Settings {
+        secrets: Arc::new([("TOKEN".to_owned(), secret)].into()),
+        placeholder_key: [5; 32],
+        ..Settings::default()
+    }
+}
+
+#[tokio::test]
+async fn headers_are_bounded_as_they_are_sent_however_short_their_placeholders() {
+    let server = TlsServer::start().await;
+    let more_roots = vec![server.certificate.clone()];
+    let sandbox = Sandbox::new(SandboxSettings { more_roots, ..settings() }).expect("a sandbox");
+    let settings = with_secret(&"s".repeat(16 << 10), &server);
+    let effects = Effects { settings, ..granting(&[&server.origin()]) };
+    let read = start_effects(&sandbox, reading_setting("TOKEN"), effects.clone()).await.await;
+    let placeholder = String::from_utf8(output(&read).to_vec()).expect("text");
+    let header = |times: usize| ("authorization".to_owned(), placeholder.repeat(times));
+    for (headers, expected) in
+        [(vec![header(3)], "hello"), (vec![header(4)], "E6"), (vec![header(1); 4], "E6"), (vec![header(1_000)], "E6")]
+    {
+        let ask = Ask { headers, ..get(server.origin()) };
+        let ended = start_effects(&sandbox, asking(&ask), effects.clone()).await.await;
+        assert_eq!(String::from_utf8_lossy(output(&ended)), expected);
+    }
+    assert_eq!(server.seen.borrow().connections, 1);
 }
 
 #[tokio::test]

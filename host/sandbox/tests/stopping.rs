@@ -2,7 +2,7 @@
 
 mod support;
 
-use leasehold_sandbox::{Execution, FailureKind, GuestEnd, Limits, StopReason};
+use leasehold_sandbox::{FailureKind, GuestEnd, Limits, StopReason};
 use support::*;
 
 const POLL: &str = "(loop $again (br_if $again (call $should_continue)))";
@@ -156,10 +156,4 @@ const BLOCK: &str = "(call $block (call $timer (i64.const 3600000000000)))";
 fn says_when(items: &str, body: &str) -> Vec<u8> {
     let report = "(call $update (i64.const 1) (i32.const 0) (i64.const 0) (i32.const 0) (i32.const 0))";
     guest(&format!("{items} {UPDATE}"), &format!("{report} {body}"))
-}
-
-/// Waits for that report.
-async fn is_there(execution: &Execution) {
-    let mut progress = execution.progress();
-    progress.wait_for(Option::is_some).await.expect("the guest reports before it ends");
 }

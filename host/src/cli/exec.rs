@@ -13,7 +13,7 @@ use leasehold::{clock, guest_limits, regular_file};
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_sandbox::{
-    Effects, Ended, Execution, GuestEnd, Invocation, LogLevel, LogLine, RunFacts, Sandbox, StopReason, escape,
+    Effects, Ended, Execution, Invocation, LogLevel, LogLine, RunFacts, Sandbox, StopReason, escape,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -122,6 +122,7 @@ impl Exec {
             random_max: self.random_max.unwrap_or(default.random_max),
             payload_max: self.payload_max.unwrap_or(default.payload_max),
             output_max: self.output_max.unwrap_or(default.output_max),
+            output_kept: default.output_kept,
             log_max: self.log_max.unwrap_or(default.log_max),
             log_line_max: self.log_line_max.unwrap_or(default.log_line_max),
         }
@@ -159,7 +160,7 @@ impl Exec {
 
     fn tell(&self, ended: Ended, said: Vec<SaidRecord>, out: &mut Output) -> Result<Exit, CliError> {
         let usage = outcome::usage(&ended);
-        let end = End::of(ended);
+        let end = End::of(&ended);
         if out.is_json() {
             out.object(&Record::new(&end, usage, said))?;
             return Ok(end.exit());
@@ -244,13 +245,10 @@ enum End {
 }
 
 impl End {
-    fn of(ended: Ended) -> End {
-        match outcome::judge(&ended) {
-            // The record keeps only the beginning of an output; here all of it is wanted.
-            Judged::Verdict(Verdict::Finish(Outcome::Success { output, .. })) => match ended.end {
-                GuestEnd::Output(whole) => End::Success(whole),
-                _ => End::Success(output),
-            },
+    fn of(ended: &Ended) -> End {
+        // A record keeps only the beginning of an output; here all of it is wanted.
+        match outcome::judge(ended, u64::MAX) {
+            Judged::Verdict(Verdict::Finish(Outcome::Success { output, .. })) => End::Success(output),
             Judged::Verdict(Verdict::Finish(Outcome::Failed(failure))) | Judged::Want(failure) => End::Failed(failure),
             Judged::Verdict(Verdict::Finish(Outcome::Interrupted { .. }) | Verdict::Release | Verdict::Nothing) => {
                 End::Interrupted

@@ -36,6 +36,8 @@ pub struct JobLimits {
     pub payload_max: u64,
     /// Bytes of an output.
     pub output_max: u64,
+    /// Bytes of an output that are kept with the run.
+    pub output_kept: u64,
     /// Bytes of log an attempt may write.
     pub log_max: u64,
     /// Bytes of one line of log.
@@ -54,6 +56,7 @@ impl Default for JobLimits {
             random_max: 64 * KIB,
             payload_max: MIB,
             output_max: MIB,
+            output_kept: 64 * KIB,
             log_max: MIB,
             log_line_max: 8 * KIB,
         }
@@ -120,6 +123,7 @@ pub(super) struct Layer {
     random_max: Option<u64>,
     payload_max: Option<u64>,
     output_max: Option<u64>,
+    output_kept: Option<u64>,
     log_max: Option<u64>,
     log_line_max: Option<u64>,
     concurrency: Option<u32>,
@@ -157,6 +161,8 @@ impl Layer {
             random_max: section.size("random_max", 0..=64 * MIB),
             payload_max: section.size("payload_max", 0..=64 * MIB),
             output_max: section.size("output_max", 0..=64 * MIB),
+            // It is read and written with the run's whole record.
+            output_kept: section.size("output_kept", 0..=MIB),
             log_max: section.size("log_max", 0..=GIB),
             log_line_max: section.size("log_line_max", 80..=MIB),
             concurrency: section.whole("concurrency", 1..=100_000),
@@ -202,6 +208,7 @@ impl Layer {
             random_max: self.random_max.or(below.random_max),
             payload_max: self.payload_max.or(below.payload_max),
             output_max: self.output_max.or(below.output_max),
+            output_kept: self.output_kept.or(below.output_kept),
             log_max: self.log_max.or(below.log_max),
             log_line_max: self.log_line_max.or(below.log_line_max),
             concurrency: self.concurrency.or(below.concurrency),
@@ -248,6 +255,7 @@ impl Layer {
                 random_max: self.random_max.unwrap_or(limits.random_max),
                 payload_max: self.payload_max.unwrap_or(limits.payload_max),
                 output_max: self.output_max.unwrap_or(limits.output_max),
+                output_kept: self.output_kept.unwrap_or(limits.output_kept),
                 log_max: self.log_max.unwrap_or(limits.log_max),
                 log_line_max: self.log_line_max.unwrap_or(limits.log_line_max),
             },
@@ -331,6 +339,7 @@ fn read_job_limits(section: &mut Section, bounds: &JobLimits) -> JobLimits {
     let random_max = size("random_max", bounds.random_max);
     let payload_max = size("payload_max", bounds.payload_max);
     let output_max = size("output_max", bounds.output_max);
+    let output_kept = size("output_kept", bounds.output_kept);
     let log_max = size("log_max", bounds.log_max);
     let log_line_max = size("log_line_max", bounds.log_line_max);
     let mut whole = |key, range, bound: u32| {
@@ -357,6 +366,7 @@ fn read_job_limits(section: &mut Section, bounds: &JobLimits) -> JobLimits {
         random_max,
         payload_max,
         output_max,
+        output_kept,
         log_max,
         log_line_max,
     }

@@ -93,10 +93,10 @@ fn a_tenants_section_lies_over_the_defaults_and_derived_keys_follow() {
         "[defaults]\nlease = \"1m\"\nmemory = \"32MiB\"\n[tenants.acme]\nlease = \"3s\"\ntimeout = \"10s\"\nmin_interval = \"1s\"\n\
          [tenants.\"b.c\"]\nconcurrency = 2\n",
     );
-    let config = folder.load(&[("LEASEHOLD_TENANTS__ACME__OUTPUT_MAX", "1KiB")]).unwrap();
+    let config = folder.load(&[("LEASEHOLD_TENANTS__ACME__OUTPUT_KEPT", "1KiB")]).unwrap();
     let acme = config.tenant(&tenant("acme"));
     assert_eq!((acme.policy.lease, acme.policy.heartbeat), (s(3), Duration::from_millis(500)));
-    assert_eq!((acme.limits.timeout, acme.limits.memory, acme.limits.output_max), (s(10), 32 << 20, 1024));
+    assert_eq!((acme.limits.timeout, acme.limits.memory, acme.limits.output_kept), (s(10), 32 << 20, 1024));
     assert_eq!(acme.quota.min_interval, s(1));
     assert_eq!(config.tenant(&tenant("b.c")).quota.concurrency, 2);
     assert_eq!(config.tenant(&tenant("other")).policy.lease, s(60));

@@ -63,21 +63,22 @@ impl Driver {
             guest: Some(guest),
         });
         let (news, job, token) = (self.calls.news.clone(), spec.key.clone(), start.token);
+        let output_kept = spec.limits.output_kept;
         let (pause, patience) = (spec.policy.store_deadline(), spec.policy.lease);
         self.calls.tasks.spawn(keeper.run());
         self.calls.tasks.spawn(async move {
             // The log is complete before the run is: whoever sees the outcome can read all of it.
             let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
             drop(in_use);
-            let input = ended_input(start.run, token, &ended);
+            let input = ended_input(start.run, token, &ended, output_kept);
             // The driver has ended: nobody is left to hear it.
             drop(news.send(News::Input(job, input)));
         });
     }
 }
 
-fn ended_input(run: RunId, token: Token, ended: &leasehold_sandbox::Ended) -> Input {
-    match outcome::judge(ended) {
+fn ended_input(run: RunId, token: Token, ended: &leasehold_sandbox::Ended, output_kept: u64) -> Input {
+    match outcome::judge(ended, output_kept) {
         Judged::Verdict(verdict) => Input::Ended { run, token, verdict, usage: outcome::usage(ended) },
         Judged::Want(failure) => Input::StartRefused { run, token, why: failure.message },
     }

@@ -16,7 +16,7 @@ use crate::throttle::Throttle;
 /// Lines in one batch.
 const BATCH: usize = 256;
 
-/// Bytes of a batch. The sandbox bounds each line and the log of an attempt, so no batch is larger.
+/// Bytes of a batch. A line is far shorter (`log_line_max`).
 const BATCH_MAX: u64 = 4 << 20;
 
 /// Takes a guest's lines on the guest's thread. Unbounded, but the sandbox bounds what one attempt may say.
@@ -49,7 +49,7 @@ pub(super) fn channel(
     throttle: Arc<Throttle>,
 ) -> (Sink, Writer) {
     let (lines, inbox) = mpsc::unbounded_channel();
-    (Sink(lines), Writer { store, run, token, stored, throttle, inbox, number: 0 })
+    (Sink(lines), Writer { store, run, token, stored, throttle, inbox, number: 0, over_quota: false })
 }
 
 /// Writes one attempt's lines.
@@ -62,6 +62,8 @@ pub(super) struct Writer {
     throttle: Arc<Throttle>,
     inbox: mpsc::UnboundedReceiver<LogLine>,
     number: u64,
+    /// It has been told that lines are dropped, which a guest can bring about with every line.
+    over_quota: bool,
 }
 
 impl Writer {
@@ -70,15 +72,16 @@ impl Writer {
     pub(super) async fn run(mut self, pause: Duration, patience: Duration) {
         let mut batch = Vec::new();
         while self.inbox.recv_many(&mut batch, BATCH).await > 0 {
-            self.number += 1;
-            let lines = std::mem::take(&mut batch);
-            if !self.write(lines, pause, patience).await {
-                return;
+            for lines in batches(std::mem::take(&mut batch)) {
+                self.number += 1;
+                if !self.write(lines, pause, patience).await {
+                    return;
+                }
             }
         }
     }
 
-    async fn write(&self, lines: Vec<LogLine>, pause: Duration, patience: Duration) -> bool {
+    async fn write(&mut self, lines: Vec<LogLine>, pause: Duration, patience: Duration) -> bool {
         self.throttle.call(lines.iter().map(LogLine::size).sum()).await;
         let give_up = clock::mono() + patience;
         let write = Write {
@@ -91,8 +94,16 @@ impl Writer {
         loop {
             // S13: the same number again writes nothing twice.
             match self.store.write(&self.run.job, &write).await.map(|stamped| stamped.answer) {
-                Ok(Written::OverQuota | Written::TooLarge) => {
-                    tracing::warn!(run = %self.run, "log lines are dropped: the tenant stores as much as it may");
+                Ok(Written::OverQuota) => {
+                    if !std::mem::replace(&mut self.over_quota, true) {
+                        let why =
+                            "log lines of this attempt are dropped: its tenant stores as much as it may (stored_max)";
+                        tracing::warn!(run = %self.run, "{why}");
+                    }
+                    return true;
+                }
+                Ok(Written::TooLarge) => {
+                    tracing::error!(run = %self.run, "log lines are dropped: the store takes no batch of {BATCH_MAX} bytes");
                     return true;
                 }
                 Ok(written) => return written == Written::Done,
@@ -107,5 +118,46 @@ impl Writer {
                 }
             }
         }
+    }
+}
+
+/// Cuts lines that came together into batches of which the store takes each.
+fn batches(lines: Vec<LogLine>) -> Vec<Vec<LogLine>> {
+    let mut batches = vec![Vec::new()];
+    let mut bytes = 0;
+    for line in lines {
+        let size = line.size();
+        if bytes + size > BATCH_MAX {
+            batches.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += size;
+        batches.last_mut().expect("there is one from the start").push(line);
+    }
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_lease::time::Millis;
+
+    use super::*;
+
+    #[test]
+    fn lines_as_long_as_any_are_cut_into_batches_that_the_store_takes_and_none_is_lost() {
+        let long = |at| LogLine {
+            at: Millis(at),
+            level: LogLevel::Info,
+            target: String::new(),
+            message: "x".repeat(1 << 20),
+            fields: Vec::new(),
+        };
+        let lines: Vec<LogLine> = (0..11).map(long).collect();
+        let quota = Quota { value: BATCH_MAX, stored: u64::MAX };
+        let cut = batches(lines.clone());
+        assert_eq!(cut.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 3]);
+        assert!(cut.iter().all(|lines| !Change::AppendLog(lines.clone()).too_large(&quota)));
+        assert!(Change::AppendLog(lines.clone()).too_large(&quota));
+        assert_eq!(cut.concat(), lines);
     }
 }

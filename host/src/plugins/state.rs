@@ -30,6 +30,9 @@ pub(super) struct State<P> {
     refused: Vec<(PathBuf, String)>,
     ignored: (Vec<PathBuf>, usize),
     next_order: u64,
+    /// How many loads have begun, and when each tenant's last one did.
+    loads: u64,
+    last_loads: BTreeMap<TenantName, u64>,
 }
 
 /// One plugin.
@@ -78,6 +81,8 @@ impl<P> Default for State<P> {
             refused: Vec::new(),
             ignored: (Vec::new(), 0),
             next_order: 0,
+            loads: 0,
+            last_loads: BTreeMap::new(),
         }
     }
 }
@@ -89,6 +94,9 @@ const PATIENCE_MAX: u32 = 16;
 /// A plugin that this host failed to load, as when no process could be started for its compiler, is tried again after one
 /// look, then after two, four and so on up to so many: five minutes, where nothing else gives reason to look.
 const POSTPONED_MAX: u32 = 32;
+
+/// A tenant that has loaded nothing for so many loads of others comes first anyway: it is not remembered.
+const LOADS_REMEMBERED: u64 = 1_000;
 
 impl<P> State<P> {
     /// Takes in a look. Files that nothing has touched since `quiet_since` (ns since the Unix epoch) have stopped
@@ -153,15 +161,21 @@ impl<P> State<P> {
         self.units.values().filter(|unit| unit.loading == Some(step)).count()
     }
 
-    /// What is to go through this step now, fairest first: tenants that load little come before those that load much.
+    /// What is to go through this step now, fairest first: tenants that load little come before those that load much,
+    /// and among these the one whose last load began longest ago.
     pub(super) fn next_load(&mut self, step: Step) -> Option<Request> {
         let mut busy: BTreeMap<&TenantName, usize> = BTreeMap::new();
         for (id, _) in self.units.iter().filter(|(_, unit)| unit.loading == Some(step)) {
             *busy.entry(&id.tenant).or_default() += 1;
         }
         let ready = self.units.iter().filter(|(_, unit)| unit.wants_load() && unit.next_step() == step);
-        let first = ready.min_by_key(|(id, unit)| (busy.get(&id.tenant).copied().unwrap_or(0), unit.order));
+        let count = |of: Option<&usize>| of.copied().unwrap_or(0);
+        let last = |tenant| self.last_loads.get(tenant).copied().unwrap_or(0);
+        let first = ready.min_by_key(|(id, unit)| (count(busy.get(&id.tenant)), last(&id.tenant), unit.order));
         let id = first.map(|(id, _)| id.clone())?;
+        self.loads += 1;
+        self.last_loads.insert(id.tenant.clone(), self.loads);
+        self.last_loads.retain(|_, last| *last + LOADS_REMEMBERED > self.loads);
         let unit = self.units.get_mut(&id)?;
         unit.loading = Some(step);
         let (seen, tried) = (unit.seen.clone(), unit.tried.as_ref());

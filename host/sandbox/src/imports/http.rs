@@ -9,6 +9,10 @@ impl Host for Guest {
     async fn send(&mut self, request: Request) -> Result<Result<Response, HttpError>> {
         self.ensure_held()?;
         let outward = &self.outward;
-        Ok(outward.http.send(self.attempt.clone(), &outward.effects, &outward.sender, request).await)
+        let sent = outward.http.send(self.attempt.clone(), &outward.effects, &outward.sender, request).await;
+        Ok(sent.map(|(response, held)| {
+            self.keep_until_next_call(held);
+            response
+        }))
     }
 }

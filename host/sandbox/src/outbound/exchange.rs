@@ -40,6 +40,7 @@ const MAX_DETAIL: usize = 512;
 /// Everything one request needs.
 pub(super) struct Exchange {
     pub(super) client: Arc<HttpClient>,
+    pub(super) tenant: String,
     pub(super) attempt: Arc<Attempt>,
     pub(super) gate: Arc<dyn Gate>,
     pub(super) grants: Arc<HttpGrants>,
@@ -57,16 +58,16 @@ impl From<Lost> for HttpError {
 }
 
 impl Exchange {
-    pub(super) async fn run(self) -> Result<Response, HttpError> {
+    pub(super) async fn run(self) -> Result<(Response, MemoryShare), HttpError> {
         let traffic = Arc::new(Traffic::new(self.attempt.clone()));
         let timeout = self.request.timeout;
         tokio::time::timeout(timeout, self.send(traffic)).await.unwrap_or(Err(HttpError::Timeout))
     }
 
-    async fn send(self, traffic: Arc<Traffic>) -> Result<Response, HttpError> {
-        let Exchange { client, attempt, gate, grants, request, mut held } = self;
+    async fn send(self, traffic: Arc<Traffic>) -> Result<(Response, MemoryShare), HttpError> {
+        let Exchange { client, tenant, attempt, gate, grants, request, mut held } = self;
         let Prepared { origin, request, .. } = request;
-        let addresses = checked_addresses(&client, &grants, &origin).await?;
+        let addresses = checked_addresses(&client, &tenant, &attempt, &grants, &origin).await?;
         gate::pass(&attempt, &*gate).await?;
         let stream = connect(&client, &origin, &addresses, &traffic).await?;
         let (mut sender, wire) = http1::Builder::new()
@@ -108,27 +109,36 @@ impl Exchange {
         traffic.finish();
         let words = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter().map(|(name, value)| (name.to_string(), words(value))).collect();
-        Ok(Response { status: head.status.as_u16(), headers, body })
+        Ok((Response { status: head.status.as_u16(), headers, body }, held))
     }
 }
 
 /// The origin's addresses that a request may go to. The answer is used once and no other is asked for.
 async fn checked_addresses(
     client: &HttpClient,
+    tenant: &str,
+    attempt: &Attempt,
     grants: &HttpGrants,
     origin: &Origin,
 ) -> Result<Vec<IpAddr>, HttpError> {
     let found = match origin.address() {
         Some(address) => vec![address],
-        None => client.resolver.resolve(&origin.host()).await.map_err(|error| {
+        None => client.lookups.resolve(tenant, origin.host()).await.map_err(|error| {
             HttpError::Unreachable(format!("the name of {origin} cannot be resolved: {}", told(&error)))
         })?,
     };
     let allowed: Vec<IpAddr> =
         found.iter().copied().filter(|address| grants.allows_address(origin, *address)).take(MAX_ADDRESSES).collect();
     if allowed.is_empty() && !found.is_empty() {
-        // Which one is for the operator: a guest must not learn the addresses of names inside.
-        tracing::warn!(%origin, ?found, "a request was denied: no address of its origin is global or granted");
+        // Which one is for the operator: a guest must not learn the addresses of names inside. Nor may it fill the host's
+        // log by asking again.
+        let why = "a request was denied: no address of its origin is global or granted";
+        if attempt.is_first_denial(origin) {
+            let found = &found[..found.len().min(MAX_ADDRESSES)];
+            tracing::warn!(%origin, ?found, "{why}");
+        } else {
+            tracing::debug!(%origin, "{why}");
+        }
         let why = format!("{origin} leads to no address that is public or granted by the operator");
         return Err(HttpError::Denied(why));
     }
@@ -200,6 +210,7 @@ async fn receive(
     if body.size_hint().lower() > MAX_BODY as u64 {
         return Err(too_large());
     }
+    let most = body.size_hint().exact().and_then(|said| usize::try_from(said).ok()).unwrap_or(MAX_BODY);
     let mut received = Vec::new();
     while let Some(frame) = wire.drive(body.frame()).await {
         let frame = frame.map_err(|error| HttpError::Other(format!("the response broke off: {}", told(&error))))?;
@@ -208,7 +219,13 @@ async fn receive(
         if received.len() + data.len() > MAX_BODY {
             return Err(too_large());
         }
-        charge(attempt, held, received.len() + data.len()).map_err(|full| HttpError::Other(full.to_string()))?;
+        let needed = received.len() + data.len();
+        if needed > received.capacity() {
+            // It grows by our own steps, so that what is charged is what it takes.
+            let capacity = needed.max((received.capacity() * 2).min(most));
+            charge(attempt, held, capacity).map_err(|full| HttpError::Other(full.to_string()))?;
+            received.reserve_exact(capacity - received.len());
+        }
         received.extend_from_slice(&data);
     }
     Ok(received)

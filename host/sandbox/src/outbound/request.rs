@@ -114,10 +114,13 @@ fn headers(
     if wanted.len() > MAX_HEADERS {
         return Err(HttpError::Invalid(format!("it has {} headers, more than {MAX_HEADERS}", wanted.len())));
     }
+    let too_large = HttpError::TooLarge(MAX_HEADER_BYTES as u64);
     let bytes: usize = wanted.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > MAX_HEADER_BYTES {
-        return Err(HttpError::TooLarge(MAX_HEADER_BYTES as u64));
+        return Err(too_large);
     }
+    // With secrets in the place of placeholders they may be longer.
+    let mut room = MAX_HEADER_BYTES;
     let mut headers = HeaderMap::with_capacity(wanted.len() + 5);
     for (name, value) in wanted {
         let shown = || text::bound(&text::escape(&name), 64);
@@ -126,9 +129,12 @@ fn headers(
         if header_is_the_hosts(known.as_str()) {
             continue;
         }
-        let revealed = effects.settings.reveal(origin, &known, &value);
+        let Ok(revealed) = effects.settings.reveal(origin, &known, &value, room) else { return Err(too_large) };
         let is_secret = revealed.is_some();
-        let mut value = HeaderValue::from_bytes(revealed.unwrap_or(value).as_bytes())
+        let value = revealed.unwrap_or(value);
+        let Some(left) = room.checked_sub(name.len() + value.len()) else { return Err(too_large) };
+        room = left;
+        let mut value = HeaderValue::from_bytes(value.as_bytes())
             .map_err(|_| HttpError::Invalid(format!("the header {} has a value that cannot be sent", shown())))?;
         value.set_sensitive(is_secret);
         headers.append(known, value);

@@ -10,6 +10,7 @@ mod loops;
 mod memory;
 mod results;
 mod stops;
+mod structure;
 mod traps;
 mod waits;
 mod watch;

@@ -20,6 +20,14 @@ async fn growing_one_memory_beyond_the_limit_is_memory() {
 }
 
 #[tokio::test]
+async fn a_stack_that_overflows_after_growth_was_refused_is_memory() {
+    let recurse = "(func $recurse (call $recurse))";
+    let body = GROW.replace("(unreachable)", "(call $recurse)");
+    let ended = hostile(guest(recurse, &body), tight()).await;
+    assert_eq!(failure(&ended).kind, FailureKind::Memory, "{}", failure(&ended));
+}
+
+#[tokio::test]
 async fn growing_thirty_two_memories_counts_their_sum() {
     let more: String = (1..32).map(|n| format!("(memory $m{n} 1)")).collect();
     // Each page is written to, so that the system must really give it.
@@ -101,10 +109,6 @@ fn start_for(sandbox: &Sandbox, plugin: &Arc<Plugin>, tenant: &str, tenant_memor
     invocation.run.tenant = tenant.to_owned();
     invocation.tenant_memory = tenant_memory;
     sandbox.start(plugin, invocation)
-}
-
-async fn is_there(execution: &Execution) {
-    execution.progress().wait_for(Option::is_some).await.expect("the guest reports before it ends");
 }
 
 #[tokio::test]

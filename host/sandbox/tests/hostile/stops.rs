@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_sandbox::{Execution, FailureKind, GuestEnd, StopReason};
+use leasehold_sandbox::{FailureKind, GuestEnd, StopReason};
 
+use crate::support::watch::Watch;
 use crate::support::*;
-use crate::watch::{Watch, tight};
+use crate::watch::tight;
 
 const CONTROL: &str = r#"
   (import "leasehold:job/control@0.1.0" "stop-reason" (func $stop_reason (param i32)))
@@ -42,10 +43,6 @@ fn woken(after: &str) -> Vec<u8> {
          {after}"
     );
     guest(&items, &body)
-}
-
-async fn is_there(execution: &Execution) {
-    execution.progress().wait_for(Option::is_some).await.expect("the guest reports before it ends");
 }
 
 #[tokio::test]

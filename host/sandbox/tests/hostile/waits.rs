@@ -1,6 +1,6 @@
 //! Guests that sleep for ever, in every call that waits.
 
-use leasehold_sandbox::{Ended, Execution, FailureKind, Limits, StopReason};
+use leasehold_sandbox::{Ended, FailureKind, Limits, StopReason};
 
 use crate::support::*;
 use crate::watch::{hostile, tight};
@@ -38,10 +38,6 @@ fn waits() -> [(&'static str, String, &'static str); 5] {
 fn says_then(items: &str, wait: &str) -> Vec<u8> {
     let report = "(call $update (i64.const 1) (i32.const 0) (i64.const 0) (i32.const 0) (i32.const 0))";
     guest(items, &format!("{report} {wait} (unreachable)"))
-}
-
-async fn is_there(execution: &Execution) {
-    execution.progress().wait_for(Option::is_some).await.expect("the guest reports before it ends");
 }
 
 #[tokio::test]

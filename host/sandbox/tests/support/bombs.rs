@@ -48,6 +48,13 @@ pub fn doubling_components(plugin: &[u8], depth: usize) -> Vec<u8> {
     with_instance_of(plugin, &wat::parse_str(&text).expect("the text is a component"))
 }
 
+/// A plugin with one more module in it, of which it makes this many instances.
+pub fn many_instances(plugin: &[u8], count: usize, module: &str) -> Vec<u8> {
+    let instances = "(core instance (instantiate $m))".repeat(count);
+    let text = format!("(component (core module $m {module}) {instances})");
+    with_instance_of(plugin, &wat::parse_str(&text).expect("the text is a component"))
+}
+
 /// A plugin with one more module in it: [`nested_loops`].
 pub fn with_nested_loops(plugin: &[u8], loops: usize, locals: usize) -> Vec<u8> {
     let text = format!("(component (core module {}))", nested_loops(loops, locals));

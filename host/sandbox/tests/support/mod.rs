@@ -6,6 +6,7 @@
 pub mod bombs;
 pub mod gate;
 pub mod outward;
+pub mod watch;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -229,6 +230,11 @@ pub async fn start(sandbox: &Sandbox, bytes: Vec<u8>) -> Execution {
 pub async fn start_with(sandbox: &Sandbox, bytes: Vec<u8>, limits: Limits) -> Execution {
     let plugin = load(sandbox, bytes).await;
     sandbox.start(&plugin, invocation(limits))
+}
+
+/// Waits until a guest reports that it is there.
+pub async fn is_there(execution: &Execution) {
+    execution.progress().wait_for(Option::is_some).await.expect("the guest reports before it ends");
 }
 
 /// Runs a guest with a timeout that no test is meant to reach.

@@ -26,14 +26,21 @@ pub struct Ask {
     pub timeout_ms: Option<u64>,
     /// Answer the status instead of the body.
     pub status: bool,
+    /// How often it is sent, one after the other.
+    pub times: usize,
 }
 
 pub fn get(url: impl Into<String>) -> Ask {
-    Ask { method: "GET", url: url.into(), headers: vec![], body: None, timeout_ms: None, status: false }
+    Ask { method: "GET", url: url.into(), headers: vec![], body: None, timeout_ms: None, status: false, times: 1 }
 }
 
 /// A guest that sends one request. Its output is the response's body or status, or `E` and the number of the error's case.
 pub fn asking(ask: &Ask) -> Vec<u8> {
+    asking_with_realloc(ask, "")
+}
+
+/// As [`asking`], and this is what the guest does when the host asks it for memory for the response.
+pub fn asking_with_realloc(ask: &Ask, realloc: &str) -> Vec<u8> {
     let mut data = Data { at: 131_072, items: String::new() };
     let method = data.put(ask.method.as_bytes());
     let url = data.put(ask.url.as_bytes());
@@ -61,7 +68,8 @@ pub fn asking(ask: &Ask) -> Vec<u8> {
         format!("(i32.load (i32.const {})) (i32.load (i32.const {}))", RESULT + 20, RESULT + 24)
     };
     let call = format!("(call $send {numbers} (i64.const {timeout}) (i32.const {RESULT}))");
-    with_memory(&items, &format!("{call} {} (return (call $ok {answer}))", on_error()))
+    let call = call.repeat(ask.times);
+    with_memory(&items, realloc, &format!("{call} {} (return (call $ok {answer}))", on_error()))
 }
 
 /// A guest that makes one call with these core parameters; its output is `done`, or `E` and the number of the error's case.
@@ -120,10 +128,15 @@ fn on_error() -> String {
 }
 
 /// As [`guest`], with room for 1 MiB of data behind the input, and for what the host hands over.
-fn with_memory(items: &str, body: &str) -> Vec<u8> {
+fn with_memory(items: &str, realloc: &str, body: &str) -> Vec<u8> {
     let grow = "(global.set $next (i32.const 2097152)) (drop (memory.grow (i32.const 600)))";
     let memory = r#"(memory (export "memory") 40)"#;
-    super::component(&super::core_module(items, memory, &format!("{grow} {body}")), &super::contract(), "guest")
+    let text = super::core_text(items, memory, &format!("{grow} {body}"));
+    // Only the response is put that high.
+    let realloc = format!("(local $at i32) (if (i32.ge_u (global.get $next) (i32.const 2097152)) (then {realloc}))");
+    let text = text.replacen("(local $at i32)", &realloc, 1);
+    let core = wat::parse_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    super::component(&core, &super::contract(), "guest")
 }
 
 struct Data {
@@ -290,7 +303,8 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Strin
     Ok(String::from_utf8_lossy(&read).into_owned() + &String::from_utf8_lossy(&body))
 }
 
-/// A name server that answers as it is told: the first answer first, the last one for ever.
+/// A name server that answers as it is told: the first answer first, the last one for ever. Names that begin with `stuck` it
+/// never answers.
 pub struct Names {
     answers: Mutex<VecDeque<Vec<IpAddr>>>,
     asked: watch::Sender<usize>,
@@ -316,18 +330,19 @@ impl Names {
     }
 }
 
-#[async_trait::async_trait]
 impl Resolve for Names {
-    async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+    fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         self.asked.send_modify(|asked| *asked += 1);
         let next = {
             let mut answers = self.answers.lock().expect("no test panics while it holds the lock");
             if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() }
         };
         match next {
-            Some(answer) => Ok(answer),
-            // One that was told nothing never answers.
-            None => std::future::pending().await,
+            Some(answer) if !host.starts_with("stuck") => Ok(answer),
+            // One that was told nothing never answers. Its thread ends with the process.
+            _ => loop {
+                std::thread::park();
+            },
         }
     }
 }

@@ -498,3 +498,19 @@ fn a_payload_file_that_changes_is_a_reason_to_read_the_manifest_again() {
     let request = b.next_load().unwrap();
     assert!(request.manifest && !request.wasm);
 }
+
+#[test]
+fn tenants_that_change_their_plugins_again_and_again_leave_others_their_turn() {
+    let mut b = Bench::new("");
+    let mut order = Vec::new();
+    for round in 0..6 {
+        let version = round.to_string();
+        b.look(&[("a/x", &version, "m"), ("b/x", &version, "m"), ("c/x", "1", "m")], true);
+        let Some(Request { id, seen, .. }) = b.next_load() else { break };
+        order.push(id.tenant.to_string());
+        let plugin = Part::Taken(Arc::new("1".to_owned()));
+        let jobs = Part::Taken(Vec::new());
+        b.state.loaded(Outcome { id, result: Some(Loaded { seen, version: None, plugin, jobs, metered: false }) });
+    }
+    assert_eq!(order, ["a", "b", "c", "a", "b", "a"]);
+}
