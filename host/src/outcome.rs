@@ -2,7 +2,7 @@
 
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
-use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, GuestEnd, HandlerError, Limits, StopReason};
+use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, Frame, GuestEnd, HandlerError, Limits, StopReason};
 
 /// What follows from the end of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,10 +104,18 @@ fn traces(failure: &leasehold_sandbox::Failure) -> Vec<(String, String)> {
         details.push(("stderr".to_owned(), failure.stderr.clone()));
     }
     if !failure.backtrace.is_empty() {
-        let frames: Vec<String> = failure.backtrace.iter().map(ToString::to_string).collect();
-        details.push(("backtrace".to_owned(), frames.join("\n")));
+        details.push(("backtrace".to_owned(), backtrace(&failure.backtrace)));
     }
     details
+}
+
+/// A line a frame; frames that follow one another and are the same, as in recursion, are one line.
+fn backtrace(frames: &[Frame]) -> String {
+    let line = |same: &[Frame]| match same.len() {
+        1 => same[0].to_string(),
+        times => format!("{} ({times} times)", same[0]),
+    };
+    frames.chunk_by(|one, other| one == other).map(line).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -223,5 +231,12 @@ mod tests {
     #[test]
     fn want_of_resources_is_no_failure_of_the_run() {
         assert!(matches!(ended(broke(FailureKind::NoResources), None), Judged::Want(_)));
+    }
+
+    #[test]
+    fn frames_of_a_recursion_are_one_line() {
+        let frame = |name: &str| Frame { function: name.to_owned(), file: None, line: None };
+        let frames = ["deep", "deep", "deep", "handle", "deep"].map(frame);
+        assert_eq!(backtrace(&frames), "deep (3 times)\nhandle\ndeep");
     }
 }

@@ -160,7 +160,7 @@ fn a_plugin_whose_instance_cannot_be_made_fails_each_slot_at_once_and_blocks_non
             event["event"] == "failed" && event["job"] == "default/job" && !seen.contains(&event["run"])
         });
         let detail = next["detail"].as_str().expect("a failure says why");
-        assert!(detail.starts_with("memory: ") && detail.contains("65536 bytes"), "{detail}");
+        assert!(detail.starts_with("memory: ") && detail.contains("64 KiB"), "{detail}");
         failed.push(next["run"].clone());
     }
     assert!(host.events().iter().all(|event| !matches!(event["event"].as_str(), Some("skip" | "lost" | "takeover"))));

@@ -268,25 +268,18 @@ fn unscheduled<L>(context: &Context<L>, id: &PluginId) -> JobSpec {
     }
 }
 
-/// Reads the payload file, if the job has one.
+/// The job with its payload and its grants.
 fn finish<L>(
     draft: JobDraft,
     id: &PluginId,
     context: &Context<L>,
     payloads: &mut PayloadFiles,
 ) -> Result<JobSpec, RefusedJob> {
-    let payload = match draft.payload {
-        Payload::Inline(bytes) => bytes.into(),
-        Payload::File { path, place } => payloads.read(&path, draft.limits.payload_max).map_err(|reason| {
-            let key = format!("jobs.{}.payload_file", draft.name);
-            let problem = Problem { key, ..Problem::of(place, reason) };
-            let problem = Problem { value: Some(crate::config::quoted(&path)), ..problem };
-            RefusedJob { name: Some(draft.name.clone()), problems: problem.into() }
-        })?,
-    };
-    let grants = JobGrants::new(draft.name.as_str(), &draft.wishes, context.config.grants(&id.tenant));
+    let payload = payload(&draft, payloads)?;
+    let key = JobKey { tenant: id.tenant.clone(), name: draft.name };
+    let grants = JobGrants::new(&key, &draft.wishes, context.config.grants(&id.tenant));
     Ok(JobSpec {
-        key: JobKey { tenant: id.tenant.clone(), name: draft.name },
+        key,
         plugin_file: id.wasm(context.root()),
         place: Some(draft.place),
         schedule: draft.schedule,
@@ -296,6 +289,19 @@ fn finish<L>(
         grants,
         stored_max: context.config.tenant(&id.tenant).quota.stored_max,
     })
+}
+
+/// What the job's handler is given, its file read.
+pub(super) fn payload(draft: &JobDraft, payloads: &mut PayloadFiles) -> Result<Arc<[u8]>, RefusedJob> {
+    match &draft.payload {
+        Payload::Inline(bytes) => Ok(bytes.as_slice().into()),
+        Payload::File { path, place } => payloads.read(path, draft.limits.payload_max).map_err(|reason| {
+            let key = format!("jobs.{}.payload_file", draft.name);
+            let problem = Problem { key, ..Problem::of(place.clone(), reason) };
+            let problem = Problem { value: Some(crate::config::quoted(path)), ..problem };
+            RefusedJob { name: Some(draft.name.clone()), problems: problem.into() }
+        }),
+    }
 }
 
 #[cfg(test)]
