@@ -35,8 +35,8 @@ use crate::turns::Turns;
 
 mod loading;
 
-/// The largest plugin of the examples, of 2 MB, takes a tenth of it.
-const FIRST_TRY: Duration = Duration::from_secs(5);
+/// The examples' plugins take a tenth of it.
+const FIRST_TRY: Duration = Duration::from_secs(3);
 
 /// What a sandbox is made with.
 #[derive(Clone)]

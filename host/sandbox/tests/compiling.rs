@@ -130,9 +130,17 @@ fn scripted(dir: &Path, script: &str) -> Sandbox {
     fs::write(&path, format!("#!/bin/sh\necho begun >> begun\n{script}\n")).expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("it may be run");
     let compiler = CompilerCommand { program: path, args: Vec::new() };
+    // One try with all the time there is.
+    let first_try = Duration::MAX;
     let compile_limits = CompileLimits { wall: Duration::from_secs(2), ..CompileLimits::default() };
-    Sandbox::new(SandboxSettings { compiler, compile_limits, cache_dir: Some(dir.join("code")), ..settings() })
-        .expect("a sandbox")
+    Sandbox::new(SandboxSettings {
+        compiler,
+        compile_limits,
+        first_try,
+        cache_dir: Some(dir.join("code")),
+        ..settings()
+    })
+    .expect("a sandbox")
 }
 
 #[tokio::test]

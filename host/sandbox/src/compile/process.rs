@@ -66,7 +66,7 @@ impl Compiler {
     /// What the first try may use: the same but for time.
     pub(crate) fn first_try(&self) -> CompileLimits {
         let Compiler { limits, first_try, .. } = self;
-        CompileLimits { cpu: limits.cpu.min(*first_try), wall: limits.wall.min(*first_try * 3), ..*limits }
+        CompileLimits { cpu: limits.cpu.min(*first_try), wall: limits.wall.min(first_try.saturating_mul(3)), ..*limits }
     }
 
     fn start(&self, size: u64, limits: &CompileLimits, dir: &Path, output: &str) -> io::Result<Child> {
