@@ -9,7 +9,7 @@ use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, Frame, GuestEnd, HandlerE
 pub enum Judged {
     /// The attempt ended; this is recorded.
     Verdict(Verdict),
-    /// The handler was never reached for want of this host's resources.
+    /// The handler was not reached, or could not go on, for want of this host's resources.
     Want(Failure),
 }
 
@@ -52,13 +52,16 @@ pub fn usage(ended: &Ended) -> Usage {
     }
 }
 
+/// The code of a handler that says that it was cancelled.
+const CANCELLED: &str = "cancelled";
+
 /// An end that is no success, in the words of the record.
 pub(crate) fn failure(end: &GuestEnd) -> Failure {
     match end {
         GuestEnd::Error(HandlerError::Retryable(info)) => by_handler(info, true),
         GuestEnd::Error(HandlerError::Permanent(info)) => by_handler(info, false),
         GuestEnd::Error(HandlerError::Cancelled) => Failure {
-            code: "cancelled".to_owned(),
+            code: CANCELLED.to_owned(),
             message: "the handler said that it was cancelled, but nobody had asked it to stop".to_owned(),
             details: Vec::new(),
             retryable: false,
@@ -74,7 +77,11 @@ pub(crate) fn failure(end: &GuestEnd) -> Failure {
 }
 
 fn by_handler(info: &ErrorInfo, retryable: bool) -> Failure {
-    Failure { code: info.code.clone(), message: info.message.clone(), details: info.details.clone(), retryable }
+    // Nobody can pass his own error off as the host's verdict, nor as the one that stands for a word of the contract.
+    let mut words = FailureKind::ALL.iter().map(|kind| kind.as_str()).chain([CANCELLED]);
+    let is_ours = words.any(|word| info.code.trim().eq_ignore_ascii_case(word));
+    let code = if is_ours { format!("handler:{}", info.code.trim()) } else { info.code.clone() };
+    Failure { code, message: info.message.clone(), details: info.details.clone(), retryable }
 }
 
 /// After the deadline, anything but ok is a timeout; what the guest said stands in the details.
@@ -183,6 +190,21 @@ mod tests {
         for (kind, word) in words {
             assert_eq!(code(ended(broke(kind), None)), word);
         }
+    }
+
+    #[test]
+    fn a_handler_cannot_pass_its_error_off_as_the_host_s_verdict() {
+        let said = |code: &str| {
+            let info = ErrorInfo { code: code.to_owned(), ..info() };
+            super::tests::code(ended(GuestEnd::Error(HandlerError::Permanent(info)), None))
+        };
+        for kind in FailureKind::ALL {
+            assert_eq!(said(kind.as_str()), format!("handler:{kind}"));
+        }
+        let codes = ["cancelled", " timeout\n", "Timeout", "timeouts", "upstream-timeout", "handler:timeout", ""];
+        let recorded = ["handler:cancelled", "handler:timeout", "handler:Timeout", "timeouts", "upstream-timeout"];
+        assert_eq!(codes.map(said)[..5], recorded);
+        assert_eq!((said("handler:timeout").as_str(), said("").as_str()), ("handler:timeout", ""));
     }
 
     #[test]

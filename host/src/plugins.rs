@@ -60,6 +60,21 @@ pub trait PluginLoader: Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
+    /// Like [load](Self::load), for a short time only. None when it takes longer.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    fn try_load(
+        &self,
+        tenant: &TenantName,
+        file: &Path,
+        bytes: PluginBytes,
+        metered: bool,
+    ) -> impl Future<Output = Result<Option<Arc<Self::Plugin>>, LoadError>> + Send {
+        let load = self.load(tenant, file, bytes, metered);
+        async { load.await.map(Some) }
+    }
+
     /// Validates and compiles, in turn with other tenants. `file` is for messages only: the bytes are what was read from it,
     /// safely. Long work must not block the thread. A plugin of which a job has a limit of fuel is `metered`: its fuel must
     /// be counted.

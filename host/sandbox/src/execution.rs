@@ -17,7 +17,7 @@ use crate::engine::MAX_FRAMES;
 use crate::guest::{self, Called, LeaseLost, Stage};
 use crate::imports::bindings::leasehold::job::types;
 use crate::limits::{Breach, Limits};
-use crate::memory::MemoryFull;
+use crate::memory::{MemoryFull, WantOfMemory};
 use crate::outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError};
 use crate::signal::{Force, Signal, StopReason};
 use crate::text;
@@ -158,6 +158,9 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
     if error.is::<LeaseLost>() {
         return (FailureKind::Lost, message);
     }
+    if error.is::<WantOfMemory>() {
+        return (FailureKind::NoResources, message);
+    }
     if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
         // WASI keeps whether that was a success, and drops the number.
         let how = if *code == 0 { "success" } else { "failure" };
@@ -186,11 +189,21 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
     if guest::is_want_of_room(error) {
         return (FailureKind::NoResources, message);
     }
+    // wasmtime's words for more than may be copied; nothing of it is what limits call fuel.
+    let is_too_much = message.contains("fuel allocated for hostcalls");
     match stage {
         // Without frames nothing of the guest was running: it is the result that was too much to be copied.
-        Stage::Running if !error.is::<WasmBacktrace>() && message.contains("fuel allocated for hostcalls") => {
+        Stage::Running if !error.is::<WasmBacktrace>() && is_too_much => {
             let limit = attempt.limits.output;
             (FailureKind::OutputTooLarge, format!("the result is far larger than the {limit} bytes allowed"))
+        }
+        _ if is_too_much => {
+            let limit = attempt.limits.hostcall_fuel();
+            let message = format!(
+                "the guest handed the host more in one call than the {limit} bytes that a call may carry; checkpoints, values, \
+                 requests and log lines may be far smaller only"
+            );
+            (FailureKind::Trap, message)
         }
         Stage::Start if !error.is::<Trap>() => (FailureKind::Start, format!("{error:#}")),
         _ => (FailureKind::Trap, trap_message(error, message, &attempt.log.stderr_tail())),

@@ -31,10 +31,11 @@ pub(super) fn start(global: &Global, host: bool) -> WorkerGuard {
     let (writer, guard) = builder.finish(io::stderr());
     let default = match (global.verbose, host) {
         // What of the plugin directory is refused is in the results of the commands that read it.
-        (0, false) => "warn,leasehold::plugins=error",
-        (0, true) => "warn,leasehold=info",
-        (1, false) => "warn,leasehold=info",
-        (1, true) | (2, false) => "warn,leasehold=debug",
+        (0, false) => "warn,notify=error,leasehold::plugins=error",
+        // The watches of a folder that goes end by themselves, which notify warns of.
+        (0, true) => "warn,notify=error,leasehold=info",
+        (1, false) => "warn,notify=error,leasehold=info",
+        (1, true) | (2, false) => "warn,notify=error,leasehold=debug",
         _ => "info,leasehold=trace",
     };
     let said = std::env::var(VARIABLE).ok().filter(|said| !said.is_empty());

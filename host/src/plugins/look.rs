@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use leasehold_lease::id::{JobName, NameError, TenantName};
@@ -177,11 +176,13 @@ pub(super) fn look(root: &Path, known: &Known) -> Sighting {
     let folder = match Folder::open(root) {
         Ok(folder) => folder,
         Err(error) => {
-            let reason =
-                format!("the plugin directory cannot be read: {error}; create it or name another in host.plugins");
+            let reason = format!(
+                "the plugin directory cannot be read: {error}; what serves goes on serving; create it, mount it again, or \
+                 name another in host.plugins"
+            );
             sighting.refused.push((root.to_owned(), reason));
-            // A directory that is gone has no plugins; one that cannot be read may have them all.
-            sighting.unread.whole = error.kind() != ErrorKind::NotFound;
+            // One that is gone was more likely moved or unmounted than emptied: whoever wants no plugin any more empties it.
+            sighting.unread.whole = true;
             return sighting;
         }
     };
