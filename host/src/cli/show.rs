@@ -21,8 +21,8 @@ use super::{Exit, Global, json_text, store};
 pub(super) struct Show {
     /// The job: tenant/name, or name for the tenant "default"
     job: JobKey,
-    /// Which run: its slot (RFC 3339), or "latest"
-    #[arg(value_name = "SLOT|latest", default_value = "latest")]
+    /// Which run: its slot (RFC 3339), the id of one that was asked for, or "latest"
+    #[arg(value_name = "SLOT|RUN-ID|latest", default_value = "latest")]
     run: RunChoice,
 }
 
