@@ -172,7 +172,7 @@ fn a_cancelled_run_s_handler_is_stopped_and_the_record_says_why() {
     assert_eq!((cancelled.code, &cancelled.lines()[0]["answer"]), (Some(0), &"told".into()), "{cancelled:?}");
     host.wait_for("cancelled", "default/job");
     let run = w.show("job", "long");
-    assert_eq!((&run["status"], &run["outcome"]["reason"]), (&"interrupted".into(), &"too long".into()), "{run}");
+    assert_eq!((&run["status"], &run["cancelled"]), (&"interrupted".into(), &"too long".into()), "{run}");
     let again = w.leasehold(&["cancel", "job", "long"]);
     assert!(again.code == Some(0) && again.stdout.contains("had ended before: interrupted"), "{again:?}");
 }

@@ -64,6 +64,9 @@ fn page(view: &RunView, now: Millis, paint: Paint) -> String {
         line(&mut page, "lease end", &format!("{}{how}", run.lease_end));
     }
     line(&mut page, "starts", &format!("{}, of them handed over {}", run.starts, run.hand_overs));
+    if let Some(why) = &run.cancelled {
+        line(&mut page, "cancelled", &brief(why, 200));
+    }
     // The last report of a run that has succeeded is older than its end.
     if let Some(progress) = run.progress.as_ref().filter(|_| run.status != Status::Success) {
         line(&mut page, "progress", &progress_line(progress));
