@@ -69,11 +69,16 @@ impl Flushes {
 
     /// Answers requests that have only looked, once nothing they can have seen could still be lost.
     pub(super) fn answer_looks(&self, batch: Batch) {
-        if self.owed.load(Ordering::SeqCst) == 0 {
-            tell(batch, &Fate::Committed);
-        } else {
+        if self.are_owed() {
             self.answer(batch, 0);
+        } else {
+            tell(batch, &Fate::Committed);
         }
+    }
+
+    /// Whether something was committed that is not on the disk yet.
+    pub(super) fn are_owed(&self) -> bool {
+        self.owed.load(Ordering::SeqCst) > 0
     }
 }
 

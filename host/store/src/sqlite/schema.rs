@@ -15,7 +15,7 @@ const APPLICATION_ID: i32 = 0x4c48_4442;
 const MIGRATIONS: [&str; 3] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_beside.sql"),
-    include_str!("migrations/0003_usage.sql"),
+    include_str!("migrations/0003_indexes.sql"),
 ];
 
 /// The newest schema this version knows.
@@ -28,6 +28,10 @@ pub(super) fn prepare(db: &mut Connection, path: &Path) -> Result<Identity, Open
     // Nothing of a foreign or newer file is changed, not even its journal mode.
     inspect(db, path)?;
     write_ahead_log(db).map_err(failed("turning on its write-ahead log"))?;
+    // Where a migration writes a table anew, dropping the old one would delete all that refers to it. It can be set
+    // only outside of a transaction.
+    let foreign_keys = |db: &Connection, on: bool| db.pragma_update(None, "foreign_keys", on);
+    foreign_keys(db, false).map_err(failed("bringing its schema up to date"))?;
     let begun = db.transaction_with_behavior(TransactionBehavior::Immediate);
     let transaction = begun.map_err(failed("waiting for its write lock"))?;
     // Under the write lock, so that what another process has applied meanwhile is seen.
@@ -41,6 +45,7 @@ pub(super) fn prepare(db: &mut Connection, path: &Path) -> Result<Identity, Open
         made.map_err(failed("making its identity"))?;
     }
     transaction.commit().map_err(failed("bringing its schema up to date"))?;
+    foreign_keys(db, true).map_err(failed("bringing its schema up to date"))?;
     identity(db, path)
 }
 

@@ -1,7 +1,10 @@
 //! An answer survives the loss of power: it is given once the disk has what it tells.
 
 use std::sync::mpsc;
+use std::time::Duration;
 use std::{fs, io};
+
+use tokio::time::timeout;
 
 use super::super::desk::Desk;
 use super::super::error::SqliteError;
@@ -9,6 +12,9 @@ use super::super::flushes::of_log;
 use super::threads::{insert, queued, rows, station};
 use super::*;
 use crate::test_support::PATIENCE;
+
+/// Long enough for an answer that waits for nothing, and short enough to wait for.
+const SOON: Duration = Duration::from_millis(300);
 
 /// A disk that does what the test says: each flush waits for one answer.
 struct Disk {
@@ -62,15 +68,14 @@ async fn the_next_changes_are_made_during_a_flush_and_share_the_one_after_it() {
     let (writes, _, disk, db) = workers(&folder);
     let first = queued(&writes, insert(1)).await;
     disk.is_flushing();
-    let second = queued(&writes, insert(2)).await;
+    let mut second = queued(&writes, insert(2)).await;
     while rows(&db) != [1, 2] {
         tokio::task::yield_now().await;
     }
     disk.answers.send(Ok(())).unwrap();
     first.await.unwrap().unwrap();
     disk.is_flushing();
-    tokio::task::yield_now().await;
-    assert!(!second.is_finished(), "the flush of the first may have begun before it");
+    assert!(timeout(SOON, &mut second).await.is_err(), "the flush of the first may have begun before it");
     disk.answers.send(Ok(())).unwrap();
     second.await.unwrap().unwrap();
 }
@@ -88,10 +93,9 @@ async fn a_look_during_a_flush_waits_for_the_next() {
         looked.send(()).expect("the test goes on");
         Ok(rows(db))
     });
-    let look = look.await;
+    let mut look = look.await;
     has_looked.recv().unwrap();
-    tokio::task::yield_now().await;
-    assert!(!look.is_finished() && !write.is_finished());
+    assert!(timeout(SOON, &mut look).await.is_err() && !write.is_finished());
     drop(disk);
     write.await.unwrap().unwrap();
     assert_eq!(look.await.unwrap().unwrap(), [1]);

@@ -124,9 +124,25 @@ async fn requests_that_come_together_share_a_commit() {
 }
 
 #[tokio::test]
-async fn a_request_that_comes_while_another_is_carried_out_shares_its_commit() {
+async fn a_request_that_comes_while_another_is_carried_out_shares_its_commit_if_the_disk_is_busy() {
+    let folder = fast_folder();
+    let (_, other) = worker(&folder);
+    let path: Arc<Path> = file(&folder).into();
+    // Without flushes nobody is told when the disk is free.
+    let station = station(&path, open::connect(&path, Access::Write).unwrap());
+    let worker = Worker::start("sqlite-test", &path, station).unwrap();
+    assert_eq!(seen_by_the_next(worker, other).await, (vec![1], vec![]), "the first one is not committed yet");
+}
+
+#[tokio::test]
+async fn a_commit_waits_for_nobody_if_the_disk_is_free() {
     let folder = fast_folder();
     let (worker, other) = worker(&folder);
+    assert_eq!(seen_by_the_next(worker, other).await, (vec![1], vec![1]));
+}
+
+/// Inserts a row, with another request arriving meanwhile. Answers what the second one sees, and what others see then.
+async fn seen_by_the_next(worker: Worker, other: Connection) -> (Vec<i64>, Vec<i64>) {
     let worker = Arc::new(worker);
     let (go, wait) = mpsc::channel::<()>();
     let (begun, running) = tokio::sync::oneshot::channel();
@@ -138,11 +154,10 @@ async fn a_request_that_comes_while_another_is_carried_out_shares_its_commit() {
     });
     let first = first.await;
     running.await.unwrap();
-    // What others see when the second one's turn has come.
     let later = queued(&worker, move |db: &Desk, _| Ok((rows(db), rows(&other)))).await;
     drop(go);
     first.await.unwrap().unwrap();
-    assert_eq!(later.await.unwrap().unwrap(), (vec![1], vec![]), "the first one is not committed yet");
+    later.await.unwrap().unwrap()
 }
 
 #[tokio::test]
