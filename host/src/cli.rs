@@ -15,6 +15,7 @@ mod check;
 mod compile_plugin;
 mod error;
 mod exec;
+mod hosts;
 mod inspect;
 mod jobs;
 mod json_text;
@@ -23,7 +24,9 @@ mod loader;
 mod logging;
 mod logs;
 mod next;
+mod orders;
 mod output;
+mod payload;
 mod plugins;
 mod record;
 mod runs;
@@ -33,7 +36,9 @@ mod show;
 mod signals;
 mod store;
 mod text;
+mod trigger;
 mod value;
+mod why;
 
 /// Runs scheduled jobs on a cluster of hosts, once; handlers are WebAssembly components.
 #[derive(Debug, Parser)]
@@ -99,6 +104,22 @@ enum Command {
     Show(show::Show),
     /// What a run's handler has logged
     Logs(logs::Logs),
+    /// Start a run on demand
+    Trigger(trigger::Trigger),
+    /// End a run before its time
+    Cancel(orders::Cancel),
+    /// Skip a job's slots from now on
+    Pause(orders::Pause),
+    /// Let a paused job's slots start again
+    Resume(orders::Resume),
+    /// The hosts that share the store
+    Hosts(hosts::Hosts),
+    /// Have a host take nothing new, or go on
+    Drain(orders::Drain),
+    /// Why a run started or did not: what each host was told
+    Why(why::Why),
+    /// Free a job whose newest run lies in the future because a clock was wrong
+    Unblock(orders::Unblock),
     /// Measure what this version does on this machine
     Bench(bench::Bench),
     /// What a host starts to have a plugin compiled
@@ -179,6 +200,14 @@ fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
             Command::Runs(command) => Box::pin(command.run(global, out)).await,
             Command::Show(command) => Box::pin(command.run(global, out)).await,
             Command::Logs(command) => Box::pin(command.run(global, out)).await,
+            Command::Trigger(command) => Box::pin(command.run(global, out)).await,
+            Command::Cancel(command) => Box::pin(command.run(global, out)).await,
+            Command::Pause(command) => Box::pin(command.run(global, out)).await,
+            Command::Resume(command) => Box::pin(command.run(global, out)).await,
+            Command::Hosts(command) => Box::pin(command.run(global, out)).await,
+            Command::Drain(command) => Box::pin(command.run(global, out)).await,
+            Command::Why(command) => Box::pin(command.run(global, out)).await,
+            Command::Unblock(command) => Box::pin(command.run(global, out)).await,
             Command::Bench(command) => Box::pin(command.run(global, out)).await,
             Command::CompilePlugin(_) => unreachable!("it has been run without threads"),
         }
@@ -258,7 +287,10 @@ mod tests {
             ("leasehold next --every 90s --tz UTC", true),
             ("leasehold next --every 90", true),
             ("leasehold show a/b/c", true),
-            ("leasehold show a yesterday", true),
+            ("leasehold show a \u{e9}", true),
+            ("leasehold cancel a", true),
+            ("leasehold trigger a --id latest", true),
+            ("leasehold pause a --until yesterday", true),
             ("leasehold runs -n 0", true),
             ("leasehold runs --status fine", true),
             ("leasehold exec x.wasm --memory 64", true),

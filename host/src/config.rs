@@ -33,7 +33,7 @@ pub use store_url::{ServerUrl, StoreUrl};
 
 use crate::regular_file;
 use reader::{Section, Wrong};
-use settings::{Layer, NOT_YET};
+use settings::Layer;
 use tree::{Node, Table, Value};
 
 /// The file that is read when none is named.
@@ -254,6 +254,9 @@ fn read_host(mut section: Section, folders: &Folders<'_>, problems: &mut Problem
     problems.append(section.finish());
     host
 }
+
+/// Why a key that a later version has is refused by this one: accepting what does nothing would be a lie.
+const NOT_YET: &str = "it is not available in this version";
 
 /// A compiler that gets less cannot even start; one that gets more holds up others.
 const COMPILE_CPU: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3_600);

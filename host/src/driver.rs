@@ -1,12 +1,16 @@
 //! The shell around the agents of all jobs: one task that feeds them what happened and carries out what they decide.
 
 mod announcing;
+mod answers;
 mod calls;
 mod commands;
 mod guests;
 mod health;
+mod hints;
 mod logs;
+mod orphans;
 mod polls;
+mod reports;
 mod storage;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -31,10 +35,16 @@ use crate::plugins::{Catalog, OfferedJob};
 use crate::running::Running;
 use crate::throttle::Throttles;
 
+use answers::Answers;
 use calls::Calls;
 pub(crate) use calls::{Down, News, Side, log_failure};
 pub use guests::limits as guest_limits;
 use health::StoreHealth;
+use hints::{Hint, Hints};
+use orphans::Orphans;
+use polls::Polls;
+use reports::Reports;
+pub use reports::SILENT_AFTER;
 
 /// What a host is made of.
 pub struct HostParts {
@@ -85,6 +95,8 @@ struct Entry {
     /// What the agent was told of, the newest last: a run starts with the version that its claim named.
     serving: VecDeque<OfferedJob<Plugin>>,
     wakeup: Option<Mono>,
+    /// When the store was told last that this host offers the job as it is wanted now.
+    announced: Option<Mono>,
     /// Runs that end before the history is pruned again.
     ends_until_prune: u32,
 }
@@ -104,11 +116,16 @@ pub(crate) struct Driver {
     guests: HashMap<[u8; 16], Signal>,
     /// Runs to ask the store about, in one call.
     checks: Vec<(JobKey, RunId)>,
-    next_poll: Mono,
-    polling: bool,
+    polls: Polls,
+    hints: Hints,
     /// When the store is to be told of jobs.
     next_announcement: Option<Mono>,
     announcing: bool,
+    orphans: Orphans,
+    answers: Answers,
+    reports: Reports,
+    /// Someone asked this host to take nothing new.
+    draining: bool,
     store: StoreHealth,
     /// This process among all, for the record of hosts.
     instance: String,
@@ -143,10 +160,14 @@ impl Driver {
             throttles: Throttles::default(),
             guests: HashMap::new(),
             checks: Vec::new(),
-            next_poll: clock::mono(),
-            polling: false,
+            polls: Polls::new(),
+            hints: Hints::new(parts.store.wakeups()),
             next_announcement: None,
             announcing: false,
+            orphans: Orphans::new(),
+            answers: Answers::default(),
+            reports: Reports::new(),
+            draining: false,
             store: StoreHealth::new(),
             instance,
             stopping: None,
@@ -161,7 +182,7 @@ impl Driver {
             self.act_on_time();
             self.send_checks();
             if self.has_ended() {
-                return;
+                return self.last_words().await;
             }
             let next = self.next_wakeup();
             tokio::select! {
@@ -178,6 +199,7 @@ impl Driver {
                         }
                     }
                 },
+                hint = self.hints.next(), if self.stopping.is_none() => self.take_hint(hint),
                 Ok(()) = self.parts.catalog.changed(), if self.stopping.is_none() => self.take_catalog(),
                 Some(ended) = self.calls.tasks.join_next() => {
                     // A fault of the host itself: it ends, its leases run out, and others take over. To go on would be
@@ -195,8 +217,15 @@ impl Driver {
         match news {
             News::Input(job, input) => self.feed(job, input),
             News::Announced(answers) => self.announced(answers),
-            News::NotAnnounced => self.not_announced(),
-            News::Polled => self.polling = false,
+            News::NotAnnounced(jobs) => self.not_announced(&jobs),
+            News::Found(runs, now) => self.found(runs, now),
+            News::Polled => self.polls.over(clock::mono()),
+            News::Tenants(tenants) => self.orphans.tenants = tenants,
+            News::OrphanClosed(run, reason) => self.orphan_closed(run, reason),
+            News::Answered(told) => self.keep_answer(told),
+            News::AnswersWritten => self.answers_written(),
+            News::Reported(reported) => self.reported(reported),
+            News::Hosts(hosts, now) => self.compare(hosts, now),
             News::Store { side, began, trouble } => self.store_heard(side, began, trouble),
         }
     }
@@ -238,14 +267,8 @@ impl Driver {
             }
             self.feed(job, Input::Wake);
         }
-        if self.stopping.is_none() && !self.polling && self.next_poll <= now {
-            self.poll();
-        }
-        if self.stopping.is_none() && !self.announcing && self.next_announcement.is_some_and(|at| at <= now) {
-            self.announce();
-        }
-        if self.stopping.is_none() && self.store.next_probe().is_some_and(|at| at <= now) {
-            self.probe();
+        if self.stopping.is_none() {
+            self.look_around(now);
         }
         let due = |stopping: &mut Stopping| {
             let (due, later) = std::mem::take(&mut stopping.force).into_iter().partition(|(at, _)| *at <= now);
@@ -258,14 +281,48 @@ impl Driver {
         }
     }
 
+    /// Everything that concerns the host as a whole and is due.
+    fn look_around(&mut self, now: Mono) {
+        let due = |at: Option<Mono>| at.is_some_and(|at| at <= now);
+        if due(self.polls.next()) {
+            self.poll();
+        }
+        if due(self.next_announcement.filter(|_| !self.announcing)) {
+            self.announce();
+        }
+        if due(self.store.next_probe()) {
+            self.probe();
+        }
+        if !self.store.is_up() {
+            return;
+        }
+        if due(self.answers.next()) {
+            self.write_answers();
+        }
+        if due(Some(self.orphans.next())) {
+            self.look_for_tenants();
+        }
+        self.report_on_time(now);
+    }
+
     fn next_wakeup(&self) -> Mono {
         let timer = self.timers.first().map(|(at, _)| *at);
-        let poll = (self.stopping.is_none() && !self.polling).then_some(self.next_poll);
-        let announcement = self.next_announcement.filter(|_| self.stopping.is_none() && !self.announcing);
         let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
+        let announcement = self.next_announcement.filter(|_| !self.announcing);
+        let around = [self.polls.next(), announcement, self.store.next_probe()];
+        let while_up = [self.answers.next(), Some(self.orphans.next()), Some(self.reports.next())];
+        let while_up = while_up.into_iter().filter(|_| self.store.is_up());
+        let around = around.into_iter().chain(while_up).filter(|_| self.stopping.is_none()).flatten().min();
         let idle = clock::mono() + Duration::from_secs(60);
-        let probe = self.store.next_probe().filter(|_| self.stopping.is_none());
-        [timer, poll, announcement, probe, stop].into_iter().flatten().min().unwrap_or(idle)
+        [timer, around, stop].into_iter().flatten().min().unwrap_or(idle)
+    }
+
+    /// What was released or triggered is looked for at once.
+    fn take_hint(&mut self, hint: Hint) {
+        match hint {
+            Hint::Jobs(jobs) => jobs.into_iter().for_each(|job| self.feed(job, Input::Woken)),
+            Hint::Missed => self.polls.soon(clock::mono()),
+        }
     }
 
     /// Nothing new is started; what runs is asked to end and handed over.

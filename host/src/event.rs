@@ -90,7 +90,7 @@ impl Printer {
             format!("  {}", escape(&event.event.detail).replace('\n', "\\n"))
         };
         let job = event.job.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-        format!("{}  {on}{word:<11}{off}  {job:<24}{run}{attempt}{detail}", event.at)
+        format!("{}  {on}{word:<14}{off}  {job:<24}{run}{attempt}{detail}", event.at)
     }
 }
 
@@ -128,8 +128,9 @@ impl Write for Stdout {
 fn colour(word: &str) -> &'static str {
     match word {
         "success" | "store-up" => "\x1b[32m",
-        "failed" | "lost" | "store-down" | "uncertain" => "\x1b[31m",
-        "skip" | "late" | "missed" | "no-place" | "superseded" | "interrupted" | "early" => "\x1b[33m",
+        "failed" | "lost" | "store-down" | "uncertain" | "blocked" => "\x1b[31m",
+        "skip" | "late" | "missed" | "no-place" | "superseded" | "interrupted" | "early" | "cancelled" | "held"
+        | "no-plugin" | "policy-differs" => "\x1b[33m",
         "takeover" | "catch-up" => "\x1b[36m",
         _ => "\x1b[2m",
     }
@@ -153,7 +154,7 @@ mod tests {
         let printer = Printer::onto(io::sink(), false, false);
         let line = printer.line(&event("boom\nsuccess  acme/x\u{1b}[2J"));
         assert!(!line.contains('\n') && !line.contains('\u{1b}'), "{line:?}");
-        assert!(line.starts_with("1970-01-01T00:00:00.001Z  failed       acme/x"), "{line}");
+        assert!(line.starts_with("1970-01-01T00:00:00.001Z  failed          acme/x"), "{line}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The gate in front of a guest's effects, backed by the lease as its runner can know it.
 //!
 //! The heartbeat thread says until when the lease lasts, and that it is lost. The gate compares that end with the clock by
-//! itself, each time it is asked: a thread that was frozen beyond the end lets nothing out, whoever wakes first.
+//! itself, each time it is asked: a thread that was frozen beyond the end lets nothing out, whoever wakes first. Under
+//! `fence = "strict"` it has the store confirm the token besides, each time.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -13,6 +14,7 @@ use leasehold_sandbox::{Gate, Lost};
 use tokio::sync::watch;
 
 use crate::clock;
+use crate::heartbeat::Confirmer;
 
 /// What is known of a lease: its end as the runner can know it; none once it is lost.
 type Known = Option<Mono>;
@@ -43,36 +45,61 @@ impl GateKeeper {
     }
 }
 
+/// Between two questions to a heartbeat thread that has not taken the attempt over yet.
+const SOON: Duration = Duration::from_millis(10);
+
 /// The guest's end.
 #[derive(Debug, Clone)]
-pub(crate) struct LeaseGate(watch::Receiver<Known>);
+pub(crate) struct LeaseGate {
+    known: watch::Receiver<Known>,
+    /// Who has the store confirm the token before each effect; none: the lease as it is known here is enough.
+    confirmer: Option<Confirmer>,
+}
 
 /// A gate for a lease that ends then, unless its keeper says more.
 pub(crate) fn gate(end: Mono) -> (GateKeeper, LeaseGate) {
     let (keeper, known) = watch::channel(Some(end));
-    (GateKeeper(keeper), LeaseGate(known))
+    (GateKeeper(keeper), LeaseGate { known, confirmer: None })
+}
+
+impl LeaseGate {
+    /// The same, which has the store confirm the token before each effect.
+    pub(crate) fn strict(self, confirmer: Confirmer) -> LeaseGate {
+        LeaseGate { confirmer: Some(confirmer), ..self }
+    }
+}
+
+/// Whether the lease lasts now, as it is known here.
+fn lasts(known: &mut watch::Receiver<Known>) -> Result<bool, Lost> {
+    let end = (*known.borrow_and_update()).ok_or(Lost)?;
+    // A keeper that is gone keeps no lease, however long the last one lasts.
+    if known.has_changed().is_err() {
+        return Err(Lost);
+    }
+    Ok(clock::mono() < end)
 }
 
 #[async_trait]
 impl Gate for LeaseGate {
     async fn pass(&self) -> Result<(), Lost> {
-        let mut known = self.0.clone();
+        let mut known = self.known.clone();
         loop {
-            let end = (*known.borrow_and_update()).ok_or(Lost)?;
-            // A keeper that is gone keeps no lease, however long the last one lasts.
-            if known.has_changed().is_err() {
-                return Err(Lost);
+            if !lasts(&mut known)? {
+                // Held until a heartbeat is acknowledged or refused.
+                known.changed().await.map_err(|_| Lost)?;
+                continue;
             }
-            if clock::mono() < end {
+            let Some(confirmer) = &self.confirmer else { return Ok(()) };
+            if !confirmer.confirmed().await {
+                tokio::time::sleep(SOON).await;
+            } else if lasts(&mut known)? {
                 return Ok(());
             }
-            // Held until a heartbeat is acknowledged or refused.
-            known.changed().await.map_err(|_| Lost)?;
         }
     }
 
     async fn in_doubt(&self) {
-        let mut known = self.0.clone();
+        let mut known = self.known.clone();
         loop {
             let Some(end) = *known.borrow_and_update() else { return };
             let over = poll_fn(|_| if clock::mono() >= end { Poll::Ready(()) } else { Poll::Pending });
@@ -89,7 +116,21 @@ impl Gate for LeaseGate {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use leasehold_lease::id::{JobKey, RunId, Token};
+    use leasehold_lease::op::{Claim, ClaimAnswer, ClaimKind, Release};
+    use leasehold_lease::policy::Policy;
+    use leasehold_lease::time::{Millis, Slot};
+    use leasehold_store::LeaseStore;
+    use leasehold_store::memory::MemoryStore;
+    use tokio::sync::mpsc;
+
     use super::*;
+    use crate::clock::StoreClock;
+    use crate::driver::Down;
+    use crate::heartbeat::{Guest, Heart, Hold, Sent};
 
     fn in_ms(ms: u64) -> Mono {
         clock::mono() + Duration::from_millis(ms)
@@ -146,5 +187,58 @@ mod tests {
         });
         keeper.lasts_until(in_ms(10));
         doubt.await.expect("the nearer end counts");
+    }
+
+    /// A run that is won in this store.
+    async fn won(store: &MemoryStore, token: Token) -> (JobKey, RunId) {
+        let (job, run) = ("acme/x".parse().expect("a job"), RunId::Slot(Slot(Millis(clock::wall().0))));
+        let claim = Claim {
+            run: run.clone(),
+            kind: ClaimKind::Slot,
+            token,
+            runner: "h".to_owned(),
+            digest: None,
+            terms: Policy::default().terms(),
+            not_after: Millis(i64::MAX),
+        };
+        let answer = store.claim(&job, &claim).await.expect("an answer").answer;
+        assert!(matches!(answer, ClaimAnswer::Won { .. }), "{answer:?}");
+        (job, run)
+    }
+
+    #[tokio::test]
+    async fn a_strict_gate_asks_the_store_each_time_and_is_closed_when_it_refuses() {
+        let (store, token) = (Arc::new(MemoryStore::new()), Token([7; 16]));
+        let (job, run) = won(&store, token).await;
+        let (news, _heard) = mpsc::unbounded_channel();
+        let (sent, beats) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&beats);
+        let count: Sent = Arc::new(move |all| {
+            counted.fetch_add(all.len(), Ordering::SeqCst);
+        });
+        let clock = Arc::new(StoreClock::new());
+        let heart = Heart::start_watched(store.clone(), clock, news, Down::default(), Some(count)).expect("a thread");
+        let (keeper, gate) = gate(in_ms(30_000));
+        let gate = gate.strict(heart.confirmer(token));
+        let (_progress, progress) = watch::channel(None);
+        let guest = Some(Guest { signal: leasehold_sandbox::Signal::default(), progress, gate: keeper });
+        let asked = tokio::spawn({
+            let (gate, sent) = (gate.clone(), Arc::clone(&sent));
+            async move {
+                for _ in 0..3 {
+                    gate.pass().await.expect("the lease is held");
+                    sent.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        });
+        // Whoever asks before the thread has the attempt waits for that.
+        let policy = Policy::default();
+        heart.hold(Hold { job: job.clone(), run: run.clone(), token, policy, first_sent: clock::mono(), guest });
+        asked.await.expect("they pass");
+        // The first heartbeat by itself is due in five seconds.
+        assert_eq!((sent.load(Ordering::SeqCst), beats.load(Ordering::SeqCst)), (3, 3));
+        let release = Release { run, token, usage: Default::default() };
+        store.release(&job, &release).await.expect("an answer");
+        assert_eq!(gate.pass().await, Err(Lost), "an effect began that the store had not confirmed");
     }
 }

@@ -16,7 +16,7 @@ use leasehold_lease::run::Progress;
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Signal, StopReason};
 use leasehold_store::{Each, LeaseStore};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::causes::chain;
 use crate::clock::{self, StoreClock};
@@ -52,6 +52,25 @@ pub(crate) struct Guest {
 enum Order {
     Hold(Box<Hold>),
     Drop(Token),
+    /// Send a heartbeat for it now, and answer when it is acknowledged.
+    Confirm(Token, oneshot::Sender<()>),
+}
+
+/// Asks the store through the heartbeat thread whether an attempt holds its run. It does not keep that thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Confirmer {
+    orders: mpsc::WeakUnboundedSender<Order>,
+    token: Token,
+}
+
+impl Confirmer {
+    /// Returns once a heartbeat that was sent after this call is acknowledged. False when its lease is not kept: it is
+    /// lost, given up, or not yet taken over by the thread.
+    pub(crate) async fn confirmed(&self) -> bool {
+        let (answer, answered) = oneshot::channel();
+        let sent = self.orders.upgrade().is_some_and(|orders| orders.send(Order::Confirm(self.token, answer)).is_ok());
+        sent && answered.await.is_ok()
+    }
 }
 
 /// The way to the heartbeat thread. Dropping this ends the thread and waits for that, so that nobody has the store open
@@ -106,6 +125,12 @@ impl Heart {
         self.order(Order::Drop(token));
     }
 
+    /// What asks for this attempt.
+    pub(crate) fn confirmer(&self, token: Token) -> Confirmer {
+        let orders = self.orders.as_ref().expect("only dropping this takes it away");
+        Confirmer { orders: orders.downgrade(), token }
+    }
+
     fn order(&self, order: Order) {
         // The thread ends only after this handle is gone.
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
@@ -140,6 +165,8 @@ struct Held {
     deadline: Duration,
     guest: Option<Guest>,
     confirmed: bool,
+    /// Who waits for a heartbeat that is sent after it asked, and when that was.
+    asked: Vec<(Mono, oneshot::Sender<()>)>,
     /// From the word that it was cancelled to force.
     cancel_grace: Duration,
     cancelled: Option<Mono>,
@@ -181,6 +208,7 @@ impl Beating {
                 order = orders.recv() => match order {
                     Some(Order::Hold(hold)) => self.hold(*hold),
                     Some(Order::Drop(token)) => self.drop_hold(token),
+                    Some(Order::Confirm(token, answer)) => self.confirm(token, answer),
                     None => return,
                 },
                 Some(beaten) = beaten.recv() => self.answered(beaten),
@@ -198,6 +226,7 @@ impl Beating {
             lease: Holding::new(&policy, first_sent, clock::mono()),
             guest: None,
             confirmed: false,
+            asked: Vec::new(),
             cancel_grace: policy.stop_timeout,
             cancelled: None,
             sent: Gaps { last: first_sent, beats: 0, longest: Duration::ZERO },
@@ -212,6 +241,16 @@ impl Beating {
             guest.gate.lose();
             guest.signal.force();
         }
+    }
+
+    fn confirm(&mut self, token: Token, answer: oneshot::Sender<()>) {
+        // Dropping the answer says that the lease is not kept.
+        let Some(held) = self.held.get_mut(&token.0).filter(|held| held.lease.holds()) else { return };
+        // Whoever has gone is forgotten, so that a guest that asks and leaves collects nothing while the store is away.
+        held.asked.retain(|(_, answer)| !answer.is_closed());
+        let now = clock::mono();
+        held.asked.push((now, answer));
+        held.lease.hurry(now);
     }
 
     fn drop_hold(&mut self, token: Token) {
@@ -321,6 +360,12 @@ impl Beating {
             if let (Sign::Acknowledged(_), true, Some(guest)) = (sign, held.lease.holds(), &held.guest) {
                 guest.gate.lasts_until(held.lease.local_lease_end());
             }
+            if let (Sign::Acknowledged(sent), true) = (sign, held.lease.holds()) {
+                for (_, answer) in held.asked.extract_if(.., |(at, _)| *at <= sent) {
+                    // It may have gone meanwhile.
+                    let _ = answer.send(());
+                }
+            }
         }
     }
 }
@@ -354,6 +399,7 @@ fn act_on(held: &mut Held, token: Token, act: Act, news: &mpsc::UnboundedSender<
         Act::Resume => tracing::info!(job = %held.job, run = %held.run, "the lease is certain again"),
         Act::Lose => {
             // H2: first the signal, then the word about it.
+            held.asked.clear();
             if let Some(guest) = &held.guest {
                 guest.signal.stop(StopReason::Lost);
                 guest.gate.lose();

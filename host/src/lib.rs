@@ -9,6 +9,7 @@ pub mod clock;
 pub mod config;
 mod driver;
 pub mod event;
+pub mod fellows;
 mod gate;
 mod heartbeat;
 mod host;
@@ -23,5 +24,5 @@ pub mod status;
 mod throttle;
 pub mod zones;
 
-pub use driver::guest_limits;
+pub use driver::{SILENT_AFTER, guest_limits};
 pub use host::{Host, HostParts, StartError, TenantQuota};

@@ -146,6 +146,11 @@ impl HostProcess {
         lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
     }
 
+    /// How often it has told people of this so far.
+    pub fn count_in_log(&self, text: &str) -> usize {
+        self.told.lock().expect("the reader does not panic").matches(text).count()
+    }
+
     /// Waits until it has told people of this.
     pub fn wait_for_log(&mut self, text: &str) {
         let end = clock::mono() + PATIENCE;

@@ -6,10 +6,12 @@
 
 mod host;
 mod watchdog;
+mod witness;
 mod workplace;
 
 pub use host::HostProcess;
 pub use watchdog::{IN_TIME, Watchdog};
+pub use witness::{Effect, Witness};
 pub use workplace::{Answer, Workplace, soon_then_rarely};
 
 /// An instant of RFC 3339 in ms since the Unix epoch.

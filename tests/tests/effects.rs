@@ -1,12 +1,8 @@
 //! What a handler does to the world outside: kept across attempts, within its tenant, at the tenant's pace, and never after
 //! its lease.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
-
 use leasehold_test_servers::{Redis, RedisKind, RedisOptions, or_skip};
-use leasehold_tests::{HostProcess, Workplace, soon_then_rarely};
+use leasehold_tests::{Effect, HostProcess, Witness, Workplace, soon_then_rarely};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -86,7 +82,7 @@ fn a_flood_of_writes_is_slowed_and_no_neighbour_misses_a_heartbeat() {
 #[test]
 fn a_frozen_host_s_effect_is_refused_after_its_run_was_taken_over() {
     let w = Workplace::new(SHORT_LEASE);
-    let server = Receiver::start();
+    let server = Witness::start();
     w.write("leasehold.toml", format!("{SHORT_LEASE}[tenants.default.http]\nallow = [\"{}\"]\n", server.origin()));
     w.install("unruly", "job.wasm");
     let wish = format!("{{ do = \"send\", url = \"{}/\", times = 1000, ms = 20 }}", server.origin());
@@ -94,19 +90,20 @@ fn a_frozen_host_s_effect_is_refused_after_its_run_was_taken_over() {
     w.write("plugins/job.toml", soon_then_rarely("job", &rest));
     let mut first = w.serve();
     let claimed = first.wait_for("claimed", "default/job");
-    server.until(|heard| heard.contains(&1));
+    let of = |heard: &[Effect], n| heard.iter().any(|effect| effect.attempt == n);
+    server.until(|heard| of(heard, 1));
     first.signal(Signal::STOP);
     let mut second = w.serve();
     second.wait_until("a takeover", |event| event["event"] == "takeover" && event["run"] == claimed["run"]);
-    server.until(|heard| heard.contains(&2));
+    server.until(|heard| of(heard, 2));
     let before = server.heard().len();
     first.signal(Signal::CONT);
     first.wait_for("lost", "default/job");
     // The second attempt goes on sending; of the first, nothing comes any more.
     server.until(|heard| heard.len() > before + 50);
     let heard = server.heard();
-    let taken_over = heard.iter().position(|attempt| *attempt == 2).expect("the second attempt sends");
-    assert!(heard[taken_over..].iter().all(|attempt| *attempt == 2), "{heard:?}");
+    let taken_over = heard.iter().position(|effect| effect.attempt == 2).expect("the second attempt sends");
+    assert!(heard[taken_over..].iter().all(|effect| effect.attempt == 2), "{heard:?}");
 }
 
 /// S13: a write whose answer was lost is sent again with its number, and is not done twice.
@@ -224,52 +221,4 @@ fn logged(w: &Workplace, job: &str, words: &str) {
     // Each look starts a process: these are minutes.
     let found = (0..1_000).any(|_| w.leasehold(&["logs", job]).stdout.contains(words));
     assert!(found, "{job} never logged {words:?}");
-}
-
-/// A server that answers every request and keeps which attempt sent it.
-struct Receiver {
-    port: u16,
-    heard: Arc<Mutex<Vec<u32>>>,
-}
-
-impl Receiver {
-    fn start() -> Receiver {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
-        let port = listener.local_addr().expect("it is bound").port();
-        let heard = Arc::<Mutex<Vec<u32>>>::default();
-        let ours = heard.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(mut stream) = stream else { continue };
-                let (mut head, mut byte) = (Vec::new(), [0]);
-                while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n == 1) {
-                    head.push(byte[0]);
-                }
-                let head = String::from_utf8_lossy(&head).to_lowercase();
-                let attempt = head.lines().find_map(|line| line.strip_prefix("x-leasehold-attempt: "));
-                if let Some(attempt) = attempt.and_then(|attempt| attempt.trim().parse().ok()) {
-                    ours.lock().expect("no thread panics while it holds the lock").push(attempt);
-                    // A host that is frozen or gone takes no answer.
-                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-                }
-            }
-        });
-        Receiver { port, heard }
-    }
-
-    fn origin(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    fn heard(&self) -> Vec<u32> {
-        self.heard.lock().expect("no thread panics while it holds the lock").clone()
-    }
-
-    fn until(&self, fits: impl Fn(&[u32]) -> bool) {
-        let end = leasehold::clock::mono() + std::time::Duration::from_secs(90);
-        while !fits(&self.heard()) {
-            assert!(leasehold::clock::mono() < end, "it heard {:?}", self.heard());
-            std::thread::yield_now();
-        }
-    }
 }

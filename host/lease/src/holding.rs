@@ -20,6 +20,8 @@ pub struct Holding {
     confirmed: Mono,
     /// When the next heartbeat is to be sent; none while one is on its way.
     next_beat: Option<Mono>,
+    /// Another one is to follow at once the one that is on its way.
+    another: bool,
     phase: Phase,
 }
 
@@ -78,6 +80,7 @@ impl Holding {
             on_uncertain: policy.on_uncertain,
             confirmed: first_sent,
             next_beat: Some(first_sent + policy.heartbeat),
+            another: false,
             phase: if now < first_sent + policy.lease { Phase::Sure } else { Phase::Uncertain },
         }
     }
@@ -95,7 +98,8 @@ impl Holding {
             Sign::Acknowledged(sent) => {
                 self.confirmed = self.confirmed.max(sent);
                 // Never a burst: a beat that was missed is not made up for.
-                self.next_beat = Some((sent + self.heartbeat).max(now));
+                let next = if std::mem::take(&mut self.another) { now } else { sent + self.heartbeat };
+                self.next_beat = Some(next.max(now));
                 if self.phase == Phase::Uncertain && now < self.local_lease_end() {
                     self.phase = Phase::Sure;
                     acts.push(Act::Resume);
@@ -123,6 +127,14 @@ impl Holding {
             _ => {}
         }
         acts
+    }
+
+    /// Wants a heartbeat that is sent from now on: at once, or right behind the one that is on its way.
+    pub fn hurry(&mut self, now: Mono) {
+        match &mut self.next_beat {
+            Some(at) => *at = (*at).min(now),
+            None => self.another = true,
+        }
     }
 
     /// When [`Sign::Wake`] is due; none when nothing will happen by itself.
@@ -192,6 +204,20 @@ mod tests {
         h.handle(at(5_000), Sign::Wake);
         h.handle(at(7_000), Sign::Unanswered);
         assert_eq!(h.handle(at(9_000), Sign::Wake), [Act::Beat]);
+    }
+
+    #[test]
+    fn a_heartbeat_that_is_wanted_is_sent_at_once_or_right_behind_the_one_on_its_way() {
+        let mut h = holding();
+        h.hurry(at(1_000));
+        assert_eq!(h.next_wakeup(), Some(at(1_000)));
+        assert_eq!(h.handle(at(1_000), Sign::Wake), [Act::Beat]);
+        h.hurry(at(1_005));
+        assert_eq!(h.handle(at(1_006), Sign::Wake), [], "one at a time");
+        h.handle(at(1_010), Sign::Acknowledged(at(1_000)));
+        assert_eq!(h.handle(at(1_010), Sign::Wake), [Act::Beat]);
+        h.handle(at(1_020), Sign::Acknowledged(at(1_010)));
+        assert_eq!(h.next_wakeup(), Some(at(6_010)), "then as before");
     }
 
     #[test]

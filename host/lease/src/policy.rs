@@ -28,6 +28,16 @@ pub enum OnUncertain {
     Stop,
 }
 
+/// What must be known of a lease before an outward effect of its run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fencing {
+    /// That it lasts, as its runner can know it.
+    #[default]
+    Held,
+    /// That the store has just confirmed it: a heartbeat that was sent for this effect is acknowledged.
+    Strict,
+}
+
 /// When stop interrupts guests by force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopForce {
@@ -64,6 +74,8 @@ pub struct Policy {
     pub stop_force: StopForce,
     /// What happens to a run whose lease is in doubt.
     pub on_uncertain: OnUncertain,
+    /// What is asked of the lease before each outward effect.
+    pub fence: Fencing,
     /// From the signal `lost` to force.
     pub lost_grace: Duration,
     /// On-demand runs that may wait per job.
@@ -94,6 +106,7 @@ impl Policy {
             stop_timeout,
             stop_force: Policy::default_stop_force(stop_timeout),
             on_uncertain: OnUncertain::Hold,
+            fence: Fencing::Held,
             lost_grace: Policy::default_lost_grace(heartbeat),
             pending_max: 1_000,
         }

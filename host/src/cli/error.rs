@@ -53,6 +53,50 @@ pub(super) enum CliError {
     /// The payload on the command line.
     #[error("the payload is not JSON: write JSON such as '{{\"day\": 1}}' or '\"text\"', or @FILE for a file's bytes")]
     PayloadJson(#[source] serde_json::Error),
+    /// A payload beyond the tenant's bound.
+    #[error("the payload is larger than the {most} bytes that the tenant's jobs may be given (payload_max)")]
+    PayloadSize {
+        /// The bound, in bytes.
+        most: u64,
+    },
+    /// Too many runs wait.
+    #[error(
+        "{pending_max} runs of the job {job} wait already (pending_max): nothing was started; see `leasehold jobs` for \
+         why they do"
+    )]
+    PendingFull {
+        /// Which job.
+        job: JobKey,
+        /// How many may.
+        pending_max: u32,
+    },
+    /// A host that the store does not know.
+    #[error("no host of the name {host:?} is known; `leasehold hosts` lists those there are")]
+    UnknownHost {
+        /// What was asked for.
+        host: String,
+    },
+    /// A run of a slot in the future is under way.
+    #[error("the job {} cannot be freed while {} is running: cancel it first, or wait for its end", run.job, run.run)]
+    FutureRunLives {
+        /// Which.
+        run: RunKey,
+    },
+    /// An on-demand run that was asked for again after its record was pruned.
+    #[error("the run {run} has ended and its record is pruned; ask for another id")]
+    Pruned {
+        /// Which.
+        run: RunKey,
+    },
+    /// Nobody knows why.
+    #[error(
+        "nothing is known of {run}: no host has told of an answer to it, or it is too long ago (the last 1000 answers of \
+         a job are kept)"
+    )]
+    NothingTold {
+        /// Which.
+        run: RunKey,
+    },
     /// A schedule on the command line.
     #[error("this schedule cannot be used")]
     Schedule(#[from] ScheduleError),
@@ -181,7 +225,7 @@ pub(super) enum CliError {
         job: JobKey,
     },
     /// A job without slots.
-    #[error("the job {job} has no schedule, so it has no slots and never runs; give it one in its manifest")]
+    #[error("the job {job} has no schedule, so it has no slots: it runs when `leasehold trigger` asks for it")]
     NoSchedule {
         /// Which.
         job: JobKey,
@@ -229,6 +273,7 @@ impl CliError {
             | CliError::NoPlugins { .. }
             | CliError::PayloadFile { .. }
             | CliError::PayloadJson(_)
+            | CliError::PayloadSize { .. }
             | CliError::Schedule(_)
             | CliError::Zone(_) => Exit::Usage,
             _ => Exit::Failed,

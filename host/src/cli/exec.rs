@@ -1,7 +1,6 @@
 //! `leasehold exec`: runs a handler once, here, without a store.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use clap::Args;
 use leasehold::config::JobLimits;
 use leasehold::outcome::{self, Judged};
 use leasehold::plugins::DEFAULT_TENANT;
-use leasehold::{clock, guest_limits, regular_file};
+use leasehold::{clock, guest_limits};
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_sandbox::{
@@ -27,7 +26,7 @@ use super::output::Output;
 use super::record::{FailureRecord, OutputRecord};
 use super::signals::EndSignals;
 use super::text::{detail, plain};
-use super::{Exit, Global, value};
+use super::{Exit, Global, payload, value};
 
 mod said;
 
@@ -134,16 +133,8 @@ impl Exec {
     }
 
     fn input(&self, most: u64) -> Result<Vec<u8>, CliError> {
-        match &self.payload {
-            None => Ok(Vec::new()),
-            Some(text) => match text.strip_prefix('@') {
-                Some(file) => read_payload(Path::new(file), most),
-                None => {
-                    serde_json::from_str::<&RawValue>(text).map_err(CliError::PayloadJson)?;
-                    Ok(text.clone().into_bytes())
-                }
-            },
-        }
+        // Of a file that is too large, enough is read for the sandbox to refuse it with its own words.
+        self.payload.as_deref().map_or(Ok(Vec::new()), |text| payload::read(text, most))
     }
 
     fn facts(&self) -> Result<RunFacts, CliError> {
@@ -177,20 +168,13 @@ impl Exec {
                     (None, BAD_INPUT) => "\n  it was given no payload: write --payload and JSON, or --payload @FILE",
                     _ => "",
                 };
-                Err(CliError::Handler(failure_text(&self.file, &failure) + hint))
+                Err(CliError::Handler(failure_text(&self.file.to_string_lossy(), &failure) + hint))
             }
             End::Interrupted => {
                 Err(CliError::Handler(format!("{} was interrupted", plain(&self.file.to_string_lossy()))))
             }
         }
     }
-}
-
-/// At most a byte more than what is allowed, so that the sandbox refuses it with its own words.
-fn read_payload(file: &Path, most: u64) -> Result<Vec<u8>, CliError> {
-    let mut bytes = Vec::new();
-    let read = regular_file::open(file).and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut bytes));
-    read.map(|_| bytes).map_err(|source| CliError::PayloadFile { path: file.to_owned(), source })
 }
 
 fn log_level(word: &str) -> Result<LogLevel, String> {
@@ -273,7 +257,7 @@ impl End {
 }
 
 /// As it is for programs; made safe for people.
-fn print_output(output: &[u8], out: &mut Output) -> Result<(), CliError> {
+pub(super) fn print_output(output: &[u8], out: &mut Output) -> Result<(), CliError> {
     if !out.is_terminal() {
         return out.bytes(output);
     }
@@ -287,9 +271,9 @@ fn print_output(output: &[u8], out: &mut Output) -> Result<(), CliError> {
     }
 }
 
-fn failure_text(file: &Path, failure: &Failure) -> String {
-    let file = plain(&file.to_string_lossy());
-    let mut text = format!("{file} failed: {}: {}", plain(&failure.code), plain(&failure.message));
+/// How the failure of a handler is told: a line with what failed, then its details.
+pub(super) fn failure_text(what: &str, failure: &Failure) -> String {
+    let mut text = format!("{} failed: {}: {}", plain(what), plain(&failure.code), plain(&failure.message));
     for (key, value) in &failure.details {
         text.push_str(&format!("\n{}", detail(key, value).trim_end_matches('\n')));
     }
@@ -368,7 +352,7 @@ mod tests {
         let text = "a\u{1b}[2J\nb";
         let details = vec![("backtrace".to_owned(), text.to_owned())];
         let failure = Failure { code: "trap".into(), message: text.into(), details, retryable: false };
-        let told = failure_text(Path::new("x.wasm"), &failure);
+        let told = failure_text("x.wasm", &failure);
         assert_eq!(told, "x.wasm failed: trap: a\\u{1b}[2J\\nb\n  backtrace\n    a\\u{1b}[2J\n    b");
     }
 

@@ -22,7 +22,7 @@ use super::loader::Inspector;
 use super::output::{Colour, Output, Paint, Table};
 use super::record::{RunRecord, status};
 use super::runs::colour;
-use super::text::plain;
+use super::text::{brief, plain};
 use super::{Exit, Global, next, store};
 
 /// The arguments of `leasehold jobs`.
@@ -128,9 +128,19 @@ struct JobRow {
     plugin: Option<String>,
     digest: Option<String>,
     blocked_until: Option<String>,
+    /// While someone holds it back.
+    paused: Option<PausedRecord>,
     /// For people: whether what is refused here is why it is not offered here.
     #[serde(skip)]
     refusal: Refusal,
+}
+
+/// That a job is held back.
+#[derive(Debug, Serialize)]
+struct PausedRecord {
+    /// None: until it is resumed.
+    until: Option<String>,
+    note: String,
 }
 
 /// Whether something that is refused here concerns a job.
@@ -202,6 +212,10 @@ fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, word
         plugin: spec.map(|spec| spec.plugin_file.display().to_string()),
         digest: offered.map(|job| job.plugin.digest.to_string()),
         blocked_until: view.and_then(|view| blocked_until(view.newest_started, now)).map(|slot| slot.to_string()),
+        paused: view
+            .and_then(|view| view.hold.as_ref())
+            .filter(|hold| hold.holds(now))
+            .map(|hold| PausedRecord { until: hold.until.map(|until| until.to_string()), note: hold.note.clone() }),
         refusal,
     }
 }
@@ -283,6 +297,10 @@ fn note(row: &JobRow) -> String {
     if let Some(reason) = &row.reason {
         let what = if row.state == "stale" { "stale" } else { "NOT RUNNABLE" };
         return format!("{what}: {}", plain(reason));
+    }
+    if let Some(PausedRecord { until, note }) = &row.paused {
+        let until = until.as_deref().unwrap_or("it is resumed");
+        return format!("PAUSED until {until}: {}", brief(note, 100));
     }
     if row.state == "offered" {
         return String::new();
@@ -368,6 +386,18 @@ mod tests {
         assert!(blocked.contains("BLOCKED until 1970-01-01T01:00:00.000Z"), "{blocked}");
         let healthy = lines(known(9_000, 0));
         assert!(!healthy.contains("BLOCKED"), "{healthy}");
+    }
+
+    #[test]
+    fn a_paused_job_says_until_when_and_why_until_that_is_over() {
+        let hold = Some(leasehold_lease::run::Hold { until: Some(Millis(5_000)), note: "backup\u{1b}".to_owned() });
+        let line = |now| {
+            let mut known = known(0, now);
+            known.answer[0].hold.clone_from(&hold);
+            table(&rows(&Catalog::default(), Some(&known), &Hosts::default())).render(false, Paint(false))
+        };
+        assert!(line(4_999).contains("PAUSED until 1970-01-01T00:00:05.000Z: backup\\u{1b}"), "{}", line(4_999));
+        assert!(!line(5_000).contains("PAUSED"), "{}", line(5_000));
     }
 
     #[test]

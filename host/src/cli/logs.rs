@@ -25,8 +25,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Logs {
     /// The job: tenant/name, or name for the tenant "default"
     job: JobKey,
-    /// Which run: its slot (RFC 3339), or "latest"
-    #[arg(value_name = "SLOT|latest", default_value = "latest")]
+    /// Which run: its slot (RFC 3339), the id of one that was asked for, or "latest"
+    #[arg(value_name = "SLOT|RUN-ID|latest", default_value = "latest")]
     run: RunChoice,
     /// Go on until the run has ended
     #[arg(short, long)]

@@ -26,6 +26,8 @@ pub(super) struct RunRecord {
     lease_end: Option<String>,
     released: bool,
     outcome: Option<OutcomeRecord>,
+    /// Why someone asked for its end.
+    cancelled: Option<String>,
     progress: Option<ProgressRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<AttemptRecord>>,
@@ -50,6 +52,7 @@ impl RunRecord {
             lease_end: run.current().map(|_| run.lease_end.to_string()),
             released: run.released,
             outcome: run.outcome.as_ref().map(OutcomeRecord::new),
+            cancelled: run.cancelled.clone(),
             progress: run.progress.as_ref().map(ProgressRecord::new),
             attempts: None,
         }
@@ -273,7 +276,7 @@ pub(super) mod tests {
             "job": "acme/x", "run": "1970-01-01T00:00:00.000Z", "kind": "scheduled", "status": "running",
             "attempt": 2, "starts": 2, "hand_overs": 0, "runner": "host-2", "due": "1970-01-01T00:00:00.000Z",
             "started_at": "1970-01-01T00:00:01.000Z", "ended_at": null, "lease_end": "1970-01-01T00:01:00.000Z",
-            "released": false, "outcome": null, "progress": null,
+            "released": false, "outcome": null, "cancelled": null, "progress": null,
         });
         assert_eq!(record, expected);
     }

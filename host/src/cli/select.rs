@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use leasehold_lease::id::{JobKey, RunId, RunKey};
+use leasehold_lease::id::{DemandId, JobKey, NameError, RunId, RunKey};
 use leasehold_lease::time::Slot;
-use leasehold_store::{Checked, HistoryQuery, LeaseStore, RunView};
+use leasehold_store::{Checked, HistoryQuery, JobView, LeaseStore, RunView};
 
 use super::error::CliError;
 use super::value;
@@ -20,18 +20,36 @@ pub(super) enum RunChoice {
 
 /// A text that names no run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it is neither a slot, such as 2026-11-29T17:09:00Z, nor \"latest\"")]
-pub(super) struct NoRunChoice;
+#[error("it is neither a slot, such as 2026-11-29T17:09:00Z, nor \"latest\", nor the id of a run: {0}")]
+pub(super) struct NoRunChoice(NameError);
 
-/// `latest`, or a slot (a time of RFC 3339).
+/// `latest`, a slot (a time of RFC 3339), or else the id of an on-demand run.
 impl FromStr for RunChoice {
     type Err = NoRunChoice;
     fn from_str(text: &str) -> Result<RunChoice, NoRunChoice> {
-        if text == "latest" {
+        if text == LATEST {
             return Ok(RunChoice::Latest);
         }
-        value::instant(text).map(|slot| RunChoice::Run(RunId::Slot(Slot(slot)))).map_err(|_| NoRunChoice)
+        let run = match value::instant(text) {
+            Ok(slot) => RunId::Slot(Slot(slot)),
+            Err(_) => RunId::OnDemand(text.parse().map_err(NoRunChoice)?),
+        };
+        Ok(RunChoice::Run(run))
     }
+}
+
+/// The word for the run that was due last.
+const LATEST: &str = "latest";
+
+/// The id of an on-demand run that is to be: one that no command takes for something else.
+pub(super) fn new_id(text: &str) -> Result<DemandId, String> {
+    if text == LATEST || value::instant(text).is_ok() {
+        return Err(format!(
+            "commands would take it for {}; write another",
+            if text == LATEST { "the latest run" } else { "a slot" }
+        ));
+    }
+    text.parse().map_err(|error: NameError| error.to_string())
 }
 
 /// Reads the chosen run.
@@ -63,13 +81,27 @@ pub(super) async fn find(
     }
 }
 
-/// Whether the store has ever heard of the job.
+/// The job as the store knows it.
 ///
 /// # Errors
-/// It has not, or does not answer.
-pub(super) async fn known(store: &dyn LeaseStore, job: &JobKey) -> Result<(), CliError> {
-    let is_known = store.jobs().await?.answer.iter().any(|view| view.key == *job);
-    if is_known { Ok(()) } else { Err(CliError::UnknownJob { job: job.clone() }) }
+/// It has never heard of it, or does not answer.
+pub(super) async fn known(store: &dyn LeaseStore, job: &JobKey) -> Result<Checked<JobView>, CliError> {
+    let Checked { now, answer } = store.jobs().await?;
+    match answer.into_iter().find(|view| view.key == *job) {
+        Some(answer) => Ok(Checked { now, answer }),
+        None => Err(CliError::UnknownJob { job: job.clone() }),
+    }
+}
+
+/// The run that is meant, whether there is one or not.
+///
+/// # Errors
+/// The latest is meant and there is none, or the store does not answer.
+pub(super) async fn key(store: &dyn LeaseStore, job: &JobKey, choice: &RunChoice) -> Result<RunKey, CliError> {
+    match choice {
+        RunChoice::Latest => Ok(find(store, job, choice).await?.answer.key),
+        RunChoice::Run(run) => Ok(RunKey { job: job.clone(), run: run.clone() }),
+    }
 }
 
 #[cfg(test)]
@@ -78,13 +110,23 @@ mod tests {
     use leasehold_lease::time::Millis;
 
     #[test]
-    fn a_run_is_named_by_its_slot_or_latest() {
+    fn a_run_is_named_by_its_slot_its_id_or_latest() {
         let slot = RunChoice::Run(RunId::Slot(Slot(Millis(1_741_503_600_000))));
         assert_eq!("latest".parse(), Ok(RunChoice::Latest));
         assert_eq!("2025-03-09T07:00:00.000Z".parse(), Ok(slot.clone()));
         assert_eq!("2025-03-09T03:00:00-04:00".parse(), Ok(slot));
-        for text in ["yesterday", "2025-03-09", ""] {
-            assert_eq!(text.parse::<RunChoice>(), Err(NoRunChoice), "{text}");
+        let id = |text: &str| text.parse().map(|id| RunChoice::Run(RunId::OnDemand(id)));
+        assert_eq!("order-42".parse::<RunChoice>().ok(), id("order-42").ok());
+        for text in ["", "a b", "\u{1b}[2J"] {
+            assert!(text.parse::<RunChoice>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_id_that_reads_like_something_else_is_refused() {
+        for text in ["latest", "2025-03-09T07:00:00Z", "", "a b"] {
+            assert!(new_id(text).is_err(), "{text}");
+        }
+        assert!(new_id("order-42").is_ok());
     }
 }

@@ -251,7 +251,7 @@ fn tell_job(spec: &JobSpec, now: Millis) {
         tracing::warn!("job {key} runs without something it asks for: {problem}");
     }
     let Some(schedule) = &spec.schedule else {
-        tracing::warn!("job {key} never runs: it has no schedule, and this version starts runs by schedule only");
+        tracing::info!("job {key} has no schedule: `leasehold trigger {key}` starts it");
         return;
     };
     let zone = schedule.zone();

@@ -21,8 +21,8 @@ use super::{Exit, Global, json_text, store};
 pub(super) struct Show {
     /// The job: tenant/name, or name for the tenant "default"
     job: JobKey,
-    /// Which run: its slot (RFC 3339), or "latest"
-    #[arg(value_name = "SLOT|latest", default_value = "latest")]
+    /// Which run: its slot (RFC 3339), the id of one that was asked for, or "latest"
+    #[arg(value_name = "SLOT|RUN-ID|latest", default_value = "latest")]
     run: RunChoice,
 }
 
@@ -63,6 +63,9 @@ fn page(view: &RunView, now: Millis, paint: Paint) -> String {
         line(&mut page, "lease end", &run.lease_end.to_string());
     }
     line(&mut page, "starts", &format!("{}, of them handed over {}", run.starts, run.hand_overs));
+    if let Some(why) = &run.cancelled {
+        line(&mut page, "cancelled", &brief(why, 200));
+    }
     // The last report of a run that has succeeded is older than its end.
     if let Some(progress) = run.progress.as_ref().filter(|_| run.status != Status::Success) {
         line(&mut page, "progress", &progress_line(progress));

@@ -45,6 +45,19 @@ pub(super) async fn open_existing(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>,
     }
 }
 
+/// Opens the store to change something in it, whoever works on it meanwhile. As for reading, nothing is made.
+///
+/// # Errors
+/// As for [`open_existing`].
+pub(super) async fn open_to_change(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>, CliError> {
+    let found = open_existing(url).await?;
+    match url {
+        // What was opened to read only has shown that the file is one, and of this version: hosts bring older ones up.
+        StoreUrl::Sqlite(path) => open_sqlite(url, path.clone(), SqliteStore::open).await,
+        StoreUrl::Memory | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => Ok(found),
+    }
+}
+
 async fn existing(
     url: &StoreUrl,
     namespace: &str,

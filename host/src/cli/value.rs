@@ -74,6 +74,43 @@ impl Since {
     }
 }
 
+/// Until when: an instant, or so long from now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// To this instant.
+    At(Millis),
+    /// So long after now.
+    In(Duration),
+}
+
+impl Until {
+    /// The instant, when `now` is now.
+    pub(super) fn instant(self, now: Millis) -> Millis {
+        match self {
+            Until::At(at) => at,
+            Until::In(time) => now + time,
+        }
+    }
+}
+
+/// Reads [`Until`].
+pub(super) fn until(text: &str) -> Result<Until, String> {
+    since(text).map(|since| match since {
+        Since::At(at) => Until::At(at),
+        Since::Ago(time) => Until::In(time),
+    })
+}
+
+/// A remark of a person, on one line.
+pub(super) fn remark(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        0 => Err("it is empty".to_owned()),
+        1..=200 if !text.chars().any(char::is_control) => Ok(text.to_owned()),
+        1..=200 => Err("it has a line break or another control character".to_owned()),
+        _ => Err("it is longer than 200 characters".to_owned()),
+    }
+}
+
 /// Reads [`Since`].
 pub(super) fn since(text: &str) -> Result<Since, String> {
     // A date begins with a digit, too, but only it has a second dash or a colon.
@@ -122,6 +159,17 @@ mod tests {
             );
         }
         assert!(instant("9999-12-31").is_err_and(|error| error.contains("not a time")));
+    }
+
+    #[test]
+    fn until_lies_ahead_and_a_remark_is_one_short_line() {
+        let now = Millis(10_000);
+        assert_eq!(until("5s").map(|until| until.instant(now)), Ok(Millis(15_000)));
+        assert_eq!(until("1970-01-01T00:00:17Z").map(|until| until.instant(now)), Ok(Millis(17_000)));
+        assert_eq!(remark("backup until noon"), Ok("backup until noon".to_owned()));
+        for bad in ["", "a\nb", "\u{1b}[2J", &"x".repeat(201)] {
+            assert!(remark(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use leasehold_lease::policy::{OnUncertain, Overlap, Policy, StopForce};
+use leasehold_lease::policy::{Fencing, OnUncertain, Overlap, Policy, StopForce};
 
 use super::problem::Problems;
 use super::reader::{self, Section, Wrong, shown_size};
@@ -113,7 +113,9 @@ pub(super) struct Layer {
     stop_timeout: Option<Duration>,
     stop_force: Option<StopForce>,
     on_uncertain: Option<OnUncertain>,
+    fence: Option<Fencing>,
     lost_grace: Option<Duration>,
+    pending_max: Option<u32>,
     timeout: Option<Duration>,
     cpu: Option<Duration>,
     fuel: Option<u64>,
@@ -137,7 +139,6 @@ pub(super) struct Layer {
 impl Layer {
     /// Reads a section and ends it: `[defaults]`, or a tenant's above `below`.
     pub(super) fn read(mut section: Section, below: Option<&Layer>) -> (Layer, Problems) {
-        section.refuse(&["fence", "pending_max"], NOT_YET);
         let own = Layer {
             lease: section.duration("lease", SECOND..=DAY),
             heartbeat: section.duration("heartbeat", Duration::from_millis(10)..=DAY),
@@ -151,7 +152,9 @@ impl Layer {
             stop_timeout: section.duration("stop_timeout", Duration::ZERO..=DAY),
             stop_force: section.take("stop_force", stop_force),
             on_uncertain: section.choice("on_uncertain", &[("hold", OnUncertain::Hold), ("stop", OnUncertain::Stop)]),
+            fence: section.choice("fence", &[("held", Fencing::Held), ("strict", Fencing::Strict)]),
             lost_grace: section.duration("lost_grace", Duration::ZERO..=DAY),
+            pending_max: section.whole("pending_max", PENDING_MAX),
             timeout: section.duration("timeout", TIMEOUT),
             cpu: section.duration("cpu", TIMEOUT),
             fuel: section.large("fuel", FUEL),
@@ -198,7 +201,9 @@ impl Layer {
             stop_timeout: self.stop_timeout.or(below.stop_timeout),
             stop_force: self.stop_force.or(below.stop_force),
             on_uncertain: self.on_uncertain.or(below.on_uncertain),
+            fence: self.fence.or(below.fence),
             lost_grace: self.lost_grace.or(below.lost_grace),
+            pending_max: self.pending_max.or(below.pending_max),
             timeout: self.timeout.or(below.timeout),
             cpu: self.cpu.or(below.cpu),
             fuel: self.fuel.or(below.fuel),
@@ -239,8 +244,9 @@ impl Layer {
             stop_timeout,
             stop_force: self.stop_force.unwrap_or(Policy::default_stop_force(stop_timeout)),
             on_uncertain: self.on_uncertain.unwrap_or(base.on_uncertain),
+            fence: self.fence.unwrap_or(base.fence),
             lost_grace: self.lost_grace.unwrap_or(Policy::default_lost_grace(heartbeat)),
-            pending_max: base.pending_max,
+            pending_max: self.pending_max.unwrap_or(base.pending_max),
         };
         let (limits, quota) = (JobLimits::default(), Quota::default());
         TenantSettings {
@@ -271,13 +277,12 @@ impl Layer {
     }
 }
 
-/// Why a key that a later version has is refused by this one: accepting what does nothing would be a lie.
-pub(super) const NOT_YET: &str = "it is not available in this version";
-
 const OVERLAP: &[(&str, Overlap)] = &[("skip", Overlap::Skip), ("allow", Overlap::Allow)];
 const CATCH_UP: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
 const MAX_LATE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(31 * 86_400);
 const HISTORY_SIZE: RangeInclusive<u32> = 1..=100_000;
+/// A trigger counts those that wait, and hosts are shown them all.
+const PENDING_MAX: RangeInclusive<u32> = 1..=100_000;
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(31 * 86_400);
 /// A memory's page is the least that a guest can use.
 pub(super) const MEMORY: RangeInclusive<u64> = 64 * KIB..=64 * 1024 * GIB;

@@ -174,6 +174,18 @@ fn stop_force_may_be_never() {
 }
 
 #[test]
+fn fence_and_pending_max_are_read_and_wrong_ones_are_told() {
+    use leasehold_lease::policy::Fencing;
+    let config = Folder::new("[defaults]\nfence = \"strict\"\n[tenants.a]\nfence = \"held\"\npending_max = 5\n");
+    let config = config.load(&[]).unwrap();
+    let (defaults, a) = (&config.defaults().policy, &config.tenant(&tenant("a")).policy);
+    assert_eq!((defaults.fence, defaults.pending_max), (Fencing::Strict, 1_000));
+    assert_eq!((a.fence, a.pending_max), (Fencing::Held, 5));
+    let wrong = Folder::new("[defaults]\nfence = \"loose\"\npending_max = 0\n").wrong(&[]);
+    assert!(wrong.len() == 2 && wrong[0].contains("write \"held\" or \"strict\""), "{wrong:#?}");
+}
+
+#[test]
 fn limits_of_memory_time_fuel_and_calls_are_read_and_a_tenant_s_stand_above_the_defaults() {
     let text = "[host]\nmemory = \"8GiB\"\n[defaults]\ncpu = \"10s\"\nhost_calls = 1000\ntenant_memory = \"1GiB\"\n\
                 [tenants.acme]\nfuel = 9000000000\ntenant_memory = \"2GiB\"\nhandles_max = 100\nrandom_max = \"1KiB\"\n";

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_lease::agent::{Input, Offer};
 use leasehold_lease::id::JobKey;
 use leasehold_lease::op::{Announce, Stamped};
+use leasehold_lease::time::Mono;
 use leasehold_sandbox::Plugin;
 use leasehold_store::{AnnounceAnswer, Each, StoreError};
 
@@ -17,30 +18,39 @@ use crate::plugins::OfferedJob;
 /// Versions of a job that are kept for claims on their way.
 const VERSIONS: usize = 2;
 
+/// Jobs in one call.
+const BATCH: usize = 1_000;
+
 /// A job, and what the store says of it.
 pub(super) type Announced<T> = (T, Stamped<AnnounceAnswer>);
 
 impl Driver {
-    /// Tells the store of all jobs that are offered and not served yet; they are scheduled when it has answered. One
-    /// call at a time, so that the store ends with what is offered last.
+    /// Tells the store of jobs: of those that are new or changed, which are scheduled when it has answered, and of the
+    /// others every lease, so that their runs are not given up as orphans. One call at a time, so that the store ends with
+    /// what is offered last.
     pub(super) fn announce(&mut self) {
         self.next_announcement = None;
-        // A job that went while it ran and came back as it was is to be offered again, too.
-        let unserved = |entry: &&Entry| match (&entry.wanted, entry.serving.back()) {
-            (Some(wanted), Some(served)) => !entry.agent.is_offered() || !wanted.is_same(served),
-            (wanted, _) => wanted.is_some(),
-        };
-        let offered: Vec<OfferedJob<Plugin>> =
-            self.jobs.values().filter(unserved).filter_map(|entry| entry.wanted.clone()).collect();
-        if offered.is_empty() {
+        let now = clock::mono();
+        let mut due: Vec<(Mono, OfferedJob<Plugin>)> =
+            self.jobs.values().filter_map(|entry| entry.to_announce(now)).collect();
+        // What is new goes first.
+        due.sort_by_key(|(at, _)| *at);
+        due.truncate(BATCH);
+        if due.is_empty() {
+            self.plan_announcement();
             return;
         }
         self.announcing = true;
+        let offered: Vec<OfferedJob<Plugin>> = due.into_iter().map(|(_, offered)| offered).collect();
+        let announce = |job: &OfferedJob<Plugin>| (job.spec.key.clone(), Announce { fingerprint: fingerprint(job) });
+        let jobs: Vec<(JobKey, Announce)> = offered.iter().map(announce).collect();
+        let all: Vec<JobKey> = jobs.iter().map(|(job, _)| job.clone()).collect();
+        for job in &all {
+            if let Some(entry) = self.jobs.get_mut(job) {
+                entry.announced = Some(now);
+            }
+        }
         let store = self.parts.store.clone();
-        let jobs: Vec<(JobKey, Announce)> = offered
-            .iter()
-            .map(|offered| (offered.spec.key.clone(), Announce { fingerprint: fingerprint(offered) }))
-            .collect();
         self.calls.spawn(
             "telling the store of jobs",
             Side::Changes,
@@ -55,21 +65,27 @@ impl Driver {
                 Ok((now, (told, missing)))
             },
             |(told, missing), _| {
-                let again = missing.then_some(News::NotAnnounced);
+                let again = (!missing.is_empty()).then_some(News::NotAnnounced(missing));
                 [News::Announced(told)].into_iter().chain(again).collect()
             },
-            || vec![News::NotAnnounced],
+            move || vec![News::NotAnnounced(all)],
         );
     }
 
-    /// The store did not answer for all: once more in a second, with what is offered and not served then.
-    pub(super) fn not_announced(&mut self) {
+    /// The store did not answer for these: once more in a second, with what is offered then.
+    pub(super) fn not_announced(&mut self, jobs: &[JobKey]) {
         self.announcing = false;
+        for job in jobs {
+            if let Some(entry) = self.jobs.get_mut(job) {
+                entry.announced = None;
+            }
+        }
         self.next_announcement = Some(clock::mono() + Duration::from_secs(1));
     }
 
     pub(super) fn announced(&mut self, answers: Vec<Announced<OfferedJob<Plugin>>>) {
         self.announcing = false;
+        let now = clock::mono();
         for (offered, answer) in answers {
             let job = offered.spec.key.clone();
             let Some(entry) = self.jobs.get_mut(&job) else { continue };
@@ -82,30 +98,53 @@ impl Driver {
                 policy: offered.spec.policy.clone(),
                 digest: digest(&offered),
             };
-            entry.serving.push_back(offered);
-            if entry.serving.len() > VERSIONS {
-                entry.serving.pop_front();
+            entry.announced = Some(now);
+            if !entry.agent.is_offered() || !entry.serving.back().is_some_and(|served| served.is_same(&offered)) {
+                entry.serving.push_back(offered);
+                if entry.serving.len() > VERSIONS {
+                    entry.serving.pop_front();
+                }
+                // Unfinished runs of what has just come.
+                self.polls.soon(now);
             }
             let AnnounceAnswer { since, newest_started, newest_skipped, .. } = answer.answer;
             self.feed(job, Input::Offered { offer, since, newest_started, newest_skipped });
         }
-        // Unfinished runs of what has just come.
-        self.next_poll = clock::mono();
+        self.plan_announcement();
+    }
+
+    /// When the next job is due.
+    fn plan_announcement(&mut self) {
+        self.next_announcement = self.jobs.values().filter_map(Entry::announcement).min();
     }
 }
 
-fn fingerprint(offered: &OfferedJob<Plugin>) -> String {
+impl Entry {
+    /// When the store is to be told of it: at once when it is new, and a lease after it was told.
+    fn announcement(&self) -> Option<Mono> {
+        let wanted = self.wanted.as_ref()?;
+        Some(self.announced.map_or(Mono::default(), |at| at + wanted.spec.policy.lease))
+    }
+
+    /// The job with when it was due, if it is due or soon will be: then it goes along.
+    fn to_announce(&self, now: Mono) -> Option<(Mono, OfferedJob<Plugin>)> {
+        let (at, wanted) = (self.announcement()?, self.wanted.as_ref()?);
+        (at <= now + wanted.spec.policy.lease / 4).then(|| (at, wanted.clone()))
+    }
+}
+
+pub(super) fn fingerprint(offered: &OfferedJob<Plugin>) -> String {
     offered.spec.schedule.as_ref().map_or_else(|| "on-demand".to_owned(), |schedule| schedule.fingerprint().to_string())
 }
 
-/// What was told of the jobs, and whether some are to be offered again soon: the store could not be asked about these. A
-/// record that cannot be read fails its own job alone, which is offered again when its plugin changes.
+/// What was told of the jobs, and which are to be offered again soon: the store could not be asked about these. A record
+/// that cannot be read fails its own job alone, which is offered again when others are.
 fn sort_out<T>(
     offered: Vec<T>,
     told: Vec<Each<AnnounceAnswer>>,
     job: impl Fn(&T) -> &JobKey,
-) -> (Vec<Announced<T>>, bool) {
-    let mut missing = false;
+) -> (Vec<Announced<T>>, Vec<JobKey>) {
+    let mut missing = Vec::new();
     let mut sound = |(offered, told): (T, Each<AnnounceAnswer>)| match told {
         Ok(told) => Some((offered, told)),
         Err(error) => {
@@ -115,8 +154,8 @@ fn sort_out<T>(
                 tracing::error!(%job, error, "the job cannot be scheduled");
             } else {
                 tracing::warn!(%job, error, "the job is announced again in a second");
+                missing.push(job.clone());
             }
-            missing |= !refused;
             None
         }
     };
@@ -142,11 +181,11 @@ mod tests {
         let refused = || told(Some(StoreError::Rejected { doing, source: source() }));
         let (sound, again) = sort_out(names.clone(), vec![told(None), refused(), told(None)], |job| job);
         assert_eq!(sound.into_iter().map(|(job, _)| job).collect::<Vec<_>>(), [names[0].clone(), names[2].clone()]);
-        assert!(!again);
+        assert!(again.is_empty());
         for error in [StoreError::NotSent { doing, source: source() }, StoreError::Unknown { doing, source: source() }]
         {
             let (sound, again) = sort_out(names.clone(), vec![told(Some(error)), refused(), told(None)], |job| job);
-            assert_eq!((sound.len(), again), (1, true));
+            assert_eq!((sound.len(), again), (1, vec![names[0].clone()]));
         }
     }
 }

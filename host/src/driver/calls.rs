@@ -1,20 +1,22 @@
 //! Calls to the store. Each has a deadline; waiting is given up at it, the call itself is not, so that a late answer
 //! still counts and nothing is cut half-way.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_lease::agent::Input;
-use leasehold_lease::id::JobKey;
+use leasehold_lease::id::{JobKey, RunKey, TenantName};
 use leasehold_lease::time::{Millis, Mono};
 use leasehold_sandbox::Plugin;
-use leasehold_store::StoreError;
+use leasehold_store::{HostRecord, RunStanding, StoreError, Told};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::announcing::Announced;
+use super::reports::Reported;
 use crate::causes::chain;
 use crate::clock::{self, StoreClock};
 use crate::plugins::OfferedJob;
@@ -26,10 +28,24 @@ pub(crate) enum News {
     Input(JobKey, Input),
     /// The store was told of these jobs.
     Announced(Vec<Announced<OfferedJob<Plugin>>>),
-    /// The store could not be told of jobs, or not of all.
-    NotAnnounced,
+    /// The store could not be told of these.
+    NotAnnounced(Vec<JobKey>),
+    /// The poll has found these unfinished runs, by the store's clock then.
+    Found(Vec<RunStanding>, Millis),
     /// The poll for unfinished runs is over.
     Polled,
+    /// Tenants with unfinished runs.
+    Tenants(BTreeSet<TenantName>),
+    /// A run that no host cared for is given up, for this reason.
+    OrphanClosed(RunKey, String),
+    /// An answer that people may ask for.
+    Answered(Told),
+    /// A batch of such answers is written, or lost.
+    AnswersWritten,
+    /// The store has heard of this host.
+    Reported(Reported),
+    /// All hosts, by the store's clock then.
+    Hosts(Vec<HostRecord>, Millis),
     /// The store has answered, or has not in time.
     Store {
         /// What was asked of it.
@@ -88,6 +104,7 @@ impl Calls {
     ) {
         let (clock, news, down) = (self.clock.clone(), self.news.clone(), self.down.clone());
         let began = clock::mono();
+        tracing::trace!(what, "a call to the store");
         let tell = move |all: Vec<News>| {
             // The driver has ended: nobody is left to hear it.
             all.into_iter().for_each(|one| drop(news.send(one)));

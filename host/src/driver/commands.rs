@@ -10,7 +10,7 @@ use leasehold_sandbox::StopReason;
 use leasehold_store::StoreError;
 
 use super::calls::{News, Side};
-use super::{Driver, Entry};
+use super::{Driver, Entry, answers};
 use crate::clock;
 use crate::event::HostEvent;
 use crate::heartbeat::Hold;
@@ -72,12 +72,17 @@ impl Driver {
                     signal.force();
                 }
             }
-            Command::Poll => self.next_poll = clock::mono(),
-            Command::Event(event) => self.tell(job, event),
+            Command::Poll => self.polls.soon(clock::mono()),
+            // The host has said so for all jobs together.
+            Command::Event(event) if event.kind == EventKind::StoreDown && !self.store.is_up() => {}
+            Command::Event(event) => {
+                self.keep_what_no_claim_tells(job, &event);
+                self.tell(job, event);
+            }
         }
     }
 
-    fn tell(&self, job: &JobKey, event: Event) {
+    pub(super) fn tell(&self, job: &JobKey, event: Event) {
         self.tell_of(Some(job.clone()), event);
     }
 
@@ -97,14 +102,18 @@ impl Driver {
         // Past its deadline nobody waits for this copy: it must not win then.
         claim.not_after = self.calls.clock.now() + deadline;
         let (store, key) = (self.parts.store.clone(), job.clone());
-        let (run, token) = (claim.run.clone(), claim.token);
+        let (run, token, kind) = (claim.run.clone(), claim.token, claim.kind);
+        let (host, asked) = (self.parts.name.clone(), RunKey { job: job.clone(), run: run.clone() });
         let (job, other) = (job.clone(), (job.clone(), run.clone()));
         self.calls.spawn(
             "claiming a run",
             Side::Changes,
             deadline,
             async move { store.claim(&key, &claim).await.map(|stamped| (stamped.now, stamped.answer)) },
-            move |answer, store_now| vec![News::Input(job, Input::Claimed { run, token, answer, store_now })],
+            move |answer, store_now| {
+                let told = answers::of_claim(host, asked, kind, &answer, store_now);
+                vec![News::Input(job, Input::Claimed { run, token, answer, store_now }), News::Answered(told)]
+            },
             move || vec![News::Input(other.0, Input::ClaimUnanswered { run: other.1, token })],
         );
     }

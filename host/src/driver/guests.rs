@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use leasehold_lease::agent::{Input, Start};
 use leasehold_lease::id::{JobKey, RunId, RunKey, Token};
+use leasehold_lease::policy::Fencing;
 use leasehold_lease::write::Quota;
 use leasehold_sandbox::{Effects, Invocation, Limits, LogLevel, Plugin, RunFacts};
 use leasehold_store::Identity;
@@ -34,6 +35,10 @@ impl Driver {
             pause: spec.policy.store_deadline(),
         });
         let (gate_keeper, gate) = gate::gate(start.first_sent + spec.policy.lease);
+        let gate = match spec.policy.fence {
+            Fencing::Held => gate,
+            Fencing::Strict => gate.strict(self.heart.confirmer(start.token)),
+        };
         let effects = Effects {
             gate: Arc::new(gate),
             storage: Arc::new(storage),

@@ -8,7 +8,7 @@ use leasehold_lease::agent::{Chance, EventKind, Input, Seen};
 use leasehold_lease::id::{Digest, JobKey, RunKey, TenantName};
 use leasehold_lease::time::{Millis, Mono};
 use leasehold_sandbox::Plugin;
-use leasehold_store::{HostReport, RunStanding};
+use leasehold_store::RunStanding;
 
 use super::Driver;
 use super::calls::{News, Side};
@@ -18,6 +18,43 @@ use crate::plugins::{Catalog, OfferedJob};
 
 /// Runs in one page of the poll.
 const PAGE: usize = 1_000;
+
+/// The least rest between two polls, however many ask for one; more where they take long.
+const REST: Duration = Duration::from_millis(20);
+
+/// When the store is asked for unfinished runs.
+pub(super) struct Polls {
+    next: Mono,
+    /// When the one under way began.
+    began: Option<Mono>,
+    /// Not before.
+    rest: Mono,
+}
+
+impl Polls {
+    /// One is due.
+    pub(super) fn new() -> Polls {
+        let now = clock::mono();
+        Polls { next: now, began: None, rest: now }
+    }
+
+    /// When one is due; none while one is under way.
+    pub(super) fn next(&self) -> Option<Mono> {
+        self.began.is_none().then(|| self.next.max(self.rest))
+    }
+
+    /// One is wanted soon, however many ask for it.
+    pub(super) fn soon(&mut self, at: Mono) {
+        self.next = self.next.min(at);
+    }
+
+    /// The one under way is over. The store gets four times as long to do other things.
+    pub(super) fn over(&mut self, now: Mono) {
+        if let Some(began) = self.began.take() {
+            self.rest = now + (now.since(began) * 4).max(REST);
+        }
+    }
+}
 
 impl Driver {
     /// Takes over what the plugin directory offers now.
@@ -36,10 +73,16 @@ impl Driver {
             self.feed(job, Input::Withdrawn);
         }
         for (job, offered) in &catalog.jobs {
+            let is_new = !self.jobs.contains_key(job);
             let entry = self.jobs.entry(job.clone()).or_default();
-            if !entry.wanted.as_ref().is_some_and(|old| old.is_same(offered)) {
-                entry.wanted = Some(offered.clone());
-                self.next_announcement = Some(clock::mono());
+            if entry.wanted.as_ref().is_some_and(|old| old.is_same(offered)) {
+                continue;
+            }
+            (entry.wanted, entry.announced) = (Some(offered.clone()), None);
+            self.next_announcement = Some(clock::mono());
+            self.has_plugin(job);
+            if is_new && self.draining {
+                self.feed(job.clone(), Input::Drain(true));
             }
         }
     }
@@ -58,18 +101,18 @@ impl Driver {
     /// H4: asks the store for the unfinished runs of all jobs, and again after a random time between one and two
     /// heartbeats.
     pub(super) fn poll(&mut self) {
-        let jobs: BTreeSet<JobKey> =
-            self.jobs.iter().filter(|(_, entry)| !entry.serving.is_empty()).map(|(job, _)| job.clone()).collect();
         let heartbeat =
             self.jobs.values().filter_map(|entry| entry.serving.back()).map(|o| o.spec.policy.heartbeat).min();
         let heartbeat = heartbeat.unwrap_or(Duration::from_secs(5));
-        self.next_poll = clock::mono() + heartbeat + self.dice.up_to(heartbeat);
-        if jobs.is_empty() {
+        let now = clock::mono();
+        self.polls.next = now + heartbeat + self.dice.up_to(heartbeat);
+        let served = self.jobs.iter().filter(|(_, entry)| entry.wanted.is_some()).map(|(job, _)| &job.tenant);
+        let tenants: BTreeSet<&TenantName> = served.chain(&self.orphans.tenants).collect();
+        if tenants.is_empty() {
             return;
         }
-        self.polling = true;
-        let tenants: BTreeSet<TenantName> = jobs.iter().map(|job| job.tenant.clone()).collect();
-        let tenants: Vec<TenantName> = tenants.into_iter().collect();
+        self.polls.began = Some(now);
+        let tenants: Vec<TenantName> = tenants.into_iter().cloned().collect();
         let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
         let deadline = (heartbeat / 2).min(Duration::from_secs(2));
         self.calls.spawn(
@@ -89,14 +132,21 @@ impl Driver {
                     }
                 }
             },
-            move |found, now| {
-                // Other hosts may offer jobs of the same tenants.
-                let ours = found.into_iter().filter(|found| jobs.contains(&found.key.job));
-                ours.map(|found| seen(found, now)).chain([News::Polled]).collect()
-            },
+            |found, now| vec![News::Found(found, now), News::Polled],
             // It is over when the call is, not when waiting for it is: there is one poll at a time.
             Vec::new,
         );
+    }
+
+    /// What the poll has found. Other hosts may offer jobs of the same tenants.
+    pub(super) fn found(&mut self, runs: Vec<RunStanding>, now: Millis) {
+        let offered = |found: &RunStanding| self.jobs.get(&found.key.job).is_some_and(|entry| entry.wanted.is_some());
+        let (ours, foreign): (Vec<_>, Vec<_>) = runs.into_iter().partition(offered);
+        for found in ours {
+            let (job, input) = seen(found, now);
+            self.feed(job, input);
+        }
+        self.foreign(foreign, now);
     }
 
     /// Asks the store about all runs that are to be checked, in one call.
@@ -113,7 +163,9 @@ impl Driver {
             Side::Reads,
             deadline,
             async move { store.check(&runs).await.map(|checked| (checked.now, checked.answer)) },
-            move |found, now| found.into_iter().map(|found| seen(found, now)).collect(),
+            move |found, now| {
+                found.into_iter().map(|found| seen(found, now)).map(|(job, input)| News::Input(job, input)).collect()
+            },
             move || {
                 again.iter().map(|key| News::Input(key.job.clone(), Input::CheckUnanswered(key.run.clone()))).collect()
             },
@@ -134,38 +186,13 @@ impl Driver {
             Some(Turn::Up) => {
                 self.tell_of_host(EventKind::StoreUp, "it answers again");
                 // Soon, but not all hosts at once.
-                self.next_poll = self.next_poll.min(clock::mono() + self.dice.up_to(Duration::from_secs(1)));
+                let soon = clock::mono() + self.dice.up_to(Duration::from_secs(1));
+                self.polls.soon(soon);
                 for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
                     self.feed(job, Input::StoreUp);
                 }
             }
         }
-    }
-
-    /// While the store takes no changes, one that harms nobody is tried again and again: on an idle host nothing else
-    /// would find out that it does.
-    pub(super) fn probe(&mut self) {
-        if !self.store.take_probe() {
-            return;
-        }
-        let report = HostReport {
-            instance: self.instance.clone(),
-            name: self.parts.name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            clock_offset_ms: clock::wall().0.saturating_sub(self.calls.clock.now().0),
-            details: "{}".to_owned(),
-        };
-        let store = self.parts.store.clone();
-        let call = async move { store.report_host(&report).await.map(|told| (told.now, told.answer)) };
-        let deadline = Duration::from_secs(2);
-        self.calls.spawn(
-            "trying whether the store takes changes",
-            Side::Probe,
-            deadline,
-            call,
-            |_, _| vec![],
-            Vec::new,
-        );
     }
 }
 
@@ -174,8 +201,27 @@ pub(super) fn digest(offered: &OfferedJob<Plugin>) -> Digest {
     Digest(*offered.plugin.digest().as_bytes())
 }
 
-fn seen(found: RunStanding, store_now: Millis) -> News {
+fn seen(found: RunStanding, store_now: Millis) -> (JobKey, Input) {
     let RunStanding { key, standing, newest_started, newest_skipped } = found;
     let seen = Seen { run: standing, store_now, newest_started, newest_skipped };
-    News::Input(key.job, Input::Seen(key.run, seen))
+    (key.job, Input::Seen(key.run, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_that_are_asked_for_are_one_and_leave_the_store_time() {
+        let at = |ms| Mono(Duration::from_millis(ms));
+        let mut polls = Polls { next: at(5_000), began: None, rest: at(0) };
+        polls.soon(at(100));
+        polls.soon(at(101));
+        assert_eq!(polls.next(), Some(at(100)));
+        (polls.began, polls.next) = (Some(at(100)), at(6_000));
+        polls.soon(at(110));
+        assert_eq!(polls.next(), None, "one at a time");
+        polls.over(at(350));
+        assert_eq!(polls.next(), Some(at(1_350)));
+    }
 }

@@ -288,6 +288,10 @@ pub enum EventKind {
     Pending,
     /// The newest started slot lies in the store's future: a clock was wrong, and no slot starts before it.
     Blocked,
+    /// This host has no plugin that serves the job: it neither starts nor backs up its runs.
+    NoPlugin,
+    /// Hosts differ in what they must agree on: a job's lease, its slots, the time.
+    PolicyDiffers,
     /// A missed slot is run after all.
     CatchUp,
     /// The store does not answer, or a claim was given up because it did not; once until it answers again.
@@ -318,6 +322,8 @@ impl EventKind {
             EventKind::Cancelled => "cancelled",
             EventKind::Pending => "pending",
             EventKind::Blocked => "blocked",
+            EventKind::NoPlugin => "no-plugin",
+            EventKind::PolicyDiffers => "policy-differs",
             EventKind::CatchUp => "catch-up",
             EventKind::StoreDown => "store-down",
             EventKind::StoreUp => "store-up",

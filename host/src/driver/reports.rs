@@ -1,0 +1,224 @@
+//! This host among the others: it says that it is there, learns what was asked of it, and looks where they differ.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use leasehold_lease::agent::{Chance, Event, EventKind, Input};
+use leasehold_lease::time::{Millis, Mono};
+use leasehold_store::{HostOrders, HostRecord, HostReport, StoreError};
+
+use super::Driver;
+use super::announcing::fingerprint;
+use super::calls::{News, Side};
+use crate::clock;
+use crate::fellows::{Agreed, Difference, HostDetails, PluginDetails, TOLD_MOST, differences};
+
+/// How often a host says that it is there, and so how soon it hears that it is to drain.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
+
+/// A host that has not been heard of for so long is not there.
+pub const SILENT_AFTER: Duration = Duration::from_secs(20);
+
+/// How often the other hosts are looked at: once a lease, within these bounds.
+const LOOK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
+
+/// How long one call may take.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// An answer that took longer says little of how far two clocks are apart.
+const PROMPT: Duration = Duration::from_millis(500);
+
+/// Clocks that are further apart are told, in ms.
+const SKEW: i64 = 1_000;
+
+/// How long the last words of a host may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Differences that are remembered so as to be told once.
+const DIFFERENCES: usize = 1_000;
+
+/// What this host knows of itself and of the others.
+pub(super) struct Reports {
+    next: Mono,
+    next_look: Mono,
+    /// This host's wall clock minus the store's, in ms, as the last prompt answer told.
+    offset_ms: Option<i64>,
+    skewed: bool,
+    told: BTreeSet<Difference>,
+}
+
+/// What the store answered this host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reported {
+    orders: HostOrders,
+    /// See [`Reports::offset_ms`]; none when the answer took too long to say.
+    offset_ms: Option<i64>,
+}
+
+impl Reports {
+    pub(super) fn new() -> Reports {
+        let now = clock::mono();
+        Reports { next: now, next_look: now + LOOK.0, offset_ms: None, skewed: false, told: BTreeSet::new() }
+    }
+
+    /// When something is due.
+    pub(super) fn next(&self) -> Mono {
+        self.next.min(self.next_look)
+    }
+}
+
+impl Driver {
+    /// Says what is due. While the store is away that is left to the trials that find out whether it is back.
+    pub(super) fn report_on_time(&mut self, now: Mono) {
+        if self.reports.next <= now {
+            self.reports.next = now + REPORT_EVERY;
+            let call = self.report_call(self.state());
+            self.calls.spawn("telling the store of this host", Side::Changes, DEADLINE, call, reported, Vec::new);
+        }
+        if self.reports.next_look <= now {
+            let leases = self.jobs.values().filter_map(|entry| entry.wanted.as_ref()).map(|job| job.spec.policy.lease);
+            let pause = leases.min().unwrap_or(LOOK.1).clamp(LOOK.0, LOOK.1);
+            self.reports.next_look = now + pause + self.dice.up_to(pause / 4);
+            let store = self.parts.store.clone();
+            let call = async move { store.hosts().await.map(|hosts| (hosts.now, hosts.answer)) };
+            let found = |hosts, now| vec![News::Hosts(hosts, now)];
+            self.calls.spawn("reading the other hosts", Side::Reads, DEADLINE, call, found, Vec::new);
+        }
+    }
+
+    /// While the store takes no changes, one that harms nobody is tried again and again: on an idle host nothing else
+    /// would find out that it does.
+    pub(super) fn probe(&mut self) {
+        if self.store.take_probe() {
+            let call = self.report_call(self.state());
+            let what = "trying whether the store takes changes";
+            self.calls.spawn(what, Side::Probe, DEADLINE, call, reported, Vec::new);
+        }
+    }
+
+    /// The store has this host's report and says what was asked of it.
+    pub(super) fn reported(&mut self, reported: Reported) {
+        if let Some(offset) = reported.offset_ms {
+            self.reports.offset_ms = Some(offset);
+            let skewed = offset.abs() > SKEW;
+            if skewed && !self.reports.skewed {
+                let way = if offset > 0 { "ahead of" } else { "behind" };
+                let detail = format!("this host's clock is {} ms {way} the store's", offset.abs());
+                self.tell_of_host(EventKind::PolicyDiffers, detail);
+            }
+            self.reports.skewed = skewed;
+        }
+        let drain = reported.orders.drain;
+        if drain == std::mem::replace(&mut self.draining, drain) {
+            return;
+        }
+        if drain {
+            tracing::info!("draining: this host starts and backs up nothing new; what runs goes on");
+        } else {
+            tracing::info!("no longer draining: this host takes runs again");
+        }
+        for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
+            self.feed(job, Input::Drain(drain));
+        }
+    }
+
+    /// Tells once where others differ from this host; should it go away and come back, again.
+    pub(super) fn compare(&mut self, hosts: Vec<HostRecord>, now: Millis) {
+        let own = self.details(self.state());
+        let there =
+            |host: &&HostRecord| host.report.instance != self.instance && now.since(host.last_seen) < SILENT_AFTER;
+        let found: BTreeSet<Difference> = hosts
+            .iter()
+            .filter(there)
+            .flat_map(|host| differences(&own, &host.report.name, &HostDetails::read(&host.report.details)))
+            .take(DIFFERENCES)
+            .collect();
+        for Difference { job, detail } in found.difference(&self.reports.told) {
+            let event = Event { kind: EventKind::PolicyDiffers, run: None, attempt: None, detail: detail.clone() };
+            self.tell(job, event);
+        }
+        self.reports.told = found;
+    }
+
+    /// Says that this host has ended, and what it was told last. Nobody waits long for that.
+    pub(super) async fn last_words(&mut self) {
+        if !self.store.is_up() {
+            return;
+        }
+        let (store, answers) = (self.parts.store.clone(), self.last_answers());
+        let report = self.report_call("stopped");
+        let words = async move {
+            report.await?;
+            store.keep_told(&answers).await
+        };
+        match tokio::time::timeout(LAST_WORDS, words).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "others are not told that this host has ended"
+                );
+            }
+            Err(_) => tracing::debug!("others are not told that this host has ended: the store takes too long"),
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        if self.draining { "draining" } else { "serving" }
+    }
+
+    /// The call that brings this host's report to the store.
+    fn report_call(
+        &self,
+        state: &'static str,
+    ) -> impl Future<Output = Result<(Millis, Reported), StoreError>> + Send + use<> {
+        let estimated = clock::wall().0.saturating_sub(self.calls.clock.now().0);
+        let details = serde_json::to_string(&self.details(state)).expect("texts and numbers are JSON");
+        let report = HostReport {
+            instance: self.instance.clone(),
+            name: self.parts.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            clock_offset_ms: self.reports.offset_ms.unwrap_or(estimated),
+            details,
+        };
+        let store = self.parts.store.clone();
+        async move {
+            let (wall, began) = (clock::wall(), clock::mono());
+            let told = store.report_host(&report).await?;
+            let took = clock::mono().since(began);
+            // The store read its clock somewhere between sending and answer.
+            let offset_ms = (took <= PROMPT).then(|| (wall + took / 2).0.saturating_sub(told.now.0));
+            Ok((told.now, Reported { orders: told.answer, offset_ms }))
+        }
+    }
+
+    fn details(&self, state: &str) -> HostDetails {
+        let catalog = self.parts.catalog.borrow();
+        let agreed = catalog.jobs.values().take(TOLD_MOST).map(|offered| {
+            let schedule = offered.spec.schedule.as_ref();
+            Agreed {
+                job: offered.spec.key.to_string(),
+                lease_ms: u64::try_from(offered.spec.policy.lease.as_millis()).unwrap_or(u64::MAX),
+                schedule: fingerprint(offered),
+                zone_data: schedule.and_then(|schedule| schedule.zone_data_version()).map(str::to_owned),
+            }
+        });
+        let plugins = catalog
+            .plugins
+            .iter()
+            .take(TOLD_MOST)
+            .map(|loaded| PluginDetails { plugin: loaded.id.to_string(), digest: loaded.plugin.digest().to_string() });
+        HostDetails {
+            state: state.to_owned(),
+            concurrency: self.parts.concurrency as u64,
+            running: self.guests.len() as u64,
+            jobs: catalog.jobs.len() as u64,
+            agreed: agreed.collect(),
+            plugins: plugins.collect(),
+        }
+    }
+}
+
+fn reported(reported: Reported, _: Millis) -> Vec<News> {
+    vec![News::Reported(reported)]
+}

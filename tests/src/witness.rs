@@ -1,0 +1,83 @@
+//! A server outside the cluster that keeps what handlers did to it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold::clock;
+
+/// How long a test waits for effects that must come.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A request that has arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effect {
+    /// Which attempt sent it.
+    pub attempt: u32,
+    /// With which fence.
+    pub fence: u64,
+}
+
+/// Answers every request of a handler with success and keeps who sent it.
+#[derive(Debug)]
+pub struct Witness {
+    port: u16,
+    heard: Arc<Mutex<Vec<Effect>>>,
+}
+
+impl Witness {
+    /// On a port of its own, until the test ends.
+    pub fn start() -> Witness {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let heard = Arc::<Mutex<Vec<Effect>>>::default();
+        let ours = heard.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // A frozen host may have connected and say nothing: others are not kept waiting.
+                let ours = ours.clone();
+                std::thread::spawn(move || serve(stream, &ours));
+            }
+        });
+        Witness { port, heard }
+    }
+
+    /// Where it listens, as an origin.
+    pub fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// What has arrived so far, in its order.
+    pub fn heard(&self) -> Vec<Effect> {
+        self.heard.lock().expect("no thread panics while it holds the lock").clone()
+    }
+
+    /// Waits until what has arrived fits.
+    pub fn until(&self, fits: impl Fn(&[Effect]) -> bool) {
+        let end = clock::mono() + PATIENCE;
+        while !fits(&self.heard()) {
+            assert!(clock::mono() < end, "it heard {:?}", self.heard());
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream, heard: &Mutex<Vec<Effect>>) {
+    if let Some(effect) = read(&mut stream) {
+        heard.lock().expect("no thread panics while it holds the lock").push(effect);
+        // A host that is frozen or gone takes no answer.
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    }
+}
+
+fn read(stream: &mut TcpStream) -> Option<Effect> {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n == 1) {
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).to_lowercase();
+    let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let attempt = header("x-leasehold-attempt:")?.parse().ok()?;
+    Some(Effect { attempt, fence: header("x-leasehold-fence:")?.parse().ok()? })
+}
