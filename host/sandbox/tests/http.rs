@@ -227,12 +227,10 @@ async fn an_endless_body_is_too_large_and_so_is_one_that_says_so() {
     let chunk = [b"10000\r\n".to_vec(), vec![b'x'; 0x10000], b"\r\n".to_vec()].concat();
     let chunked = Server::start(Manner::Endless("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", chunk)).await;
     let says = Server::start(Manner::Says("HTTP/1.1 200 OK\r\ncontent-length: 16777217\r\n\r\n".into())).await;
-    let most = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", u64::MAX);
-    let says_most = Server::start(Manner::Says(most.into())).await;
     let sandbox = sandbox();
     let watch = Watch::start();
-    for server in [endless, chunked, says, says_most] {
-        assert_eq!(said(&sandbox, &get(server.url()), granting(&[&server.url()])).await, "E6b");
+    for server in [endless, chunked, says] {
+        assert_eq!(said(&sandbox, &get(server.url()), granting(&[&server.url()])).await, "E6");
     }
     watch.assert_flat(16 << 20);
 }
@@ -323,7 +321,7 @@ async fn headers_without_end_are_too_large() {
     ] {
         let ask = Ask { timeout_ms: Some(1_000), ..get(server.url()) };
         let said = said(&sandbox, &ask, granting(&[&server.url()])).await;
-        assert!(said == "E6h" || said == "E5", "{said}");
+        assert!(said == "E6" || said == "E5", "{said}");
         server.until(|seen| seen.ended == 1).await;
     }
 }
@@ -347,9 +345,9 @@ async fn a_guest_s_own_excess_is_refused_before_anything_is_sent() {
     let ask = get(server.url());
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     for (ask, expected) in [
-        (Ask { method: "POST", body: Some(vec![b'x'; (1 << 20) + 1]), ..ask.clone() }, "E6b"),
+        (Ask { method: "POST", body: Some(vec![b'x'; (1 << 20) + 1]), ..ask.clone() }, "E6"),
         (Ask { headers: vec![header("x", "y"); 101], ..ask.clone() }, "E3"),
-        (Ask { headers: vec![header("x", &"y".repeat(70_000))], ..ask.clone() }, "E6h"),
+        (Ask { headers: vec![header("x", &"y".repeat(70_000))], ..ask.clone() }, "E6"),
         (Ask { headers: vec![header("x", "a\r\ny: b")], ..ask.clone() }, "E3"),
         (Ask { headers: vec![header("x y", "a")], ..ask.clone() }, "E3"),
         (Ask { method: "CONNECT", ..ask.clone() }, "E3"),

@@ -116,12 +116,9 @@ async fn headers_are_bounded_as_they_are_sent_however_short_their_placeholders()
     let read = start_effects(&sandbox, reading_setting("TOKEN"), effects.clone()).await.await;
     let placeholder = String::from_utf8(output(&read).to_vec()).expect("text");
     let header = |times: usize| ("authorization".to_owned(), placeholder.repeat(times));
-    for (headers, expected) in [
-        (vec![header(3)], "hello"),
-        (vec![header(4)], "E6h"),
-        (vec![header(1); 4], "E6h"),
-        (vec![header(1_000)], "E6h"),
-    ] {
+    for (headers, expected) in
+        [(vec![header(3)], "hello"), (vec![header(4)], "E6"), (vec![header(1); 4], "E6"), (vec![header(1_000)], "E6")]
+    {
         let ask = Ask { headers, ..get(server.origin()) };
         let ended = start_effects(&sandbox, asking(&ask), effects.clone()).await.await;
         assert_eq!(String::from_utf8_lossy(output(&ended)), expected);

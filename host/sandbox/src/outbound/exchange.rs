@@ -253,9 +253,7 @@ struct NoRoom(MemoryFull);
 fn broken(error: &hyper::Error, traffic: &Traffic) -> HttpError {
     // What it means has no other sign in a client.
     if error.is_parse() && error.to_string().contains("too large") {
-        // The client says the same of a body whose length is beyond all numbers.
-        let is_head = traffic.received() > MAX_HEAD as u64;
-        return HttpError::TooLarge(if is_head { MAX_HEAD } else { MAX_BODY } as u64);
+        return HttpError::TooLarge(MAX_HEAD as u64);
     }
     let why = told(error);
     if traffic.sent() == 0 {

@@ -16,24 +16,18 @@ use crate::attempt::Attempt;
 pub(super) struct Traffic {
     attempt: Arc<Attempt>,
     sent: AtomicU64,
-    received: AtomicU64,
     finished: AtomicBool,
 }
 
 impl Traffic {
     /// Of a connection that this attempt is charged for.
     pub(super) fn new(attempt: Arc<Attempt>) -> Traffic {
-        Traffic { attempt, sent: AtomicU64::new(0), received: AtomicU64::new(0), finished: AtomicBool::new(false) }
+        Traffic { attempt, sent: AtomicU64::new(0), finished: AtomicBool::new(false) }
     }
 
     /// Bytes of HTTP sent.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
-    }
-
-    /// Bytes of HTTP received.
-    pub(super) fn received(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
     }
 
     /// All was received: the connection is closed in peace.
@@ -87,9 +81,7 @@ impl AsyncRead for Stream {
             Inner::Plain(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Inner::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
         };
-        let received = (buf.filled().len() - before) as u64;
-        self.traffic.received.fetch_add(received, Ordering::Relaxed);
-        self.traffic.attempt.count_received(received);
+        self.traffic.attempt.count_received((buf.filled().len() - before) as u64);
         polled
     }
 }

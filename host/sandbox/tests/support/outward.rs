@@ -34,8 +34,7 @@ pub fn get(url: impl Into<String>) -> Ask {
     Ask { method: "GET", url: url.into(), headers: vec![], body: None, timeout_ms: None, status: false, times: 1 }
 }
 
-/// A guest that sends one request. Its output is the response's body or status, or `E` and the number of the error's case;
-/// of a response that is too large, `h` where its head is, and `b` where its body is.
+/// A guest that sends one request. Its output is the response's body or status, or `E` and the number of the error's case.
 pub fn asking(ask: &Ask) -> Vec<u8> {
     asking_with_realloc(ask, "")
 }
@@ -122,14 +121,9 @@ fn on_error() -> String {
     format!(
         "(if (i32.load8_u (i32.const {RESULT})) (then
            (i32.store8 (i32.const 2040) (i32.const 69))
-           (i32.store8 (i32.const 2041) (i32.add (i32.const 48) (i32.load8_u (i32.const {case}))))
-           (if (i32.eq (i32.load8_u (i32.const {case})) (i32.const 6)) (then
-             (i32.store8 (i32.const 2042)
-               (select (i32.const 104) (i32.const 98) (i64.eq (i64.load (i32.const {payload})) (i64.const 65536))))
-             (return (call $ok (i32.const 2040) (i32.const 3)))))
+           (i32.store8 (i32.const 2041) (i32.add (i32.const 48) (i32.load8_u (i32.const {}))))
            (return (call $ok (i32.const 2040) (i32.const 2)))))",
-        case = RESULT + 8,
-        payload = RESULT + 16,
+        RESULT + 8
     )
 }
 
