@@ -35,7 +35,7 @@ use crate::turns::Turns;
 
 mod loading;
 
-/// The examples' plugins take a tenth of it.
+/// The examples' plugins take a quarter of it in a debug build.
 const FIRST_TRY: Duration = Duration::from_secs(3);
 
 /// What a sandbox is made with.
