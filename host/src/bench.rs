@@ -15,7 +15,7 @@ use leasehold_store::{LeaseStore, StoreError};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{self, StoreClock};
-use crate::driver::News;
+use crate::driver::{Down, News};
 use crate::heartbeat::{Heart, Hold, Sent};
 
 /// Heartbeats could not be measured.
@@ -52,7 +52,7 @@ pub async fn heartbeat_gaps(runs: u32, heartbeat: Duration, beats: usize) -> Res
         beats.iter().for_each(|(_, beat)| gaps.sent(beat.token, now));
         count.send_replace(gaps.all.len());
     });
-    let heart = Heart::start_watched(store.clone(), Arc::new(StoreClock::new()), news, Some(sent))
+    let heart = Heart::start_watched(store.clone(), Arc::new(StoreClock::new()), news, Down::default(), Some(sent))
         .map_err(GapsError::Heartbeat)?;
     let policy = Policy { heartbeat, ..Policy::with_lease(Duration::from_secs(30).max(heartbeat * 6)) };
     for n in 0..runs {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use leasehold::config::{Config, Flags, Sources};
+use leasehold::config::{self, Config, Flags, Sources};
 
 use error::CliError;
 use output::Output;
@@ -19,6 +19,7 @@ mod hosts;
 mod inspect;
 mod jobs;
 mod json_text;
+mod living;
 mod loader;
 mod logging;
 mod logs;
@@ -43,7 +44,7 @@ mod why;
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, max_term_width = 110, disable_help_subcommand = true)]
 struct Cli {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Options of every command")]
     global: Global,
     #[command(subcommand)]
     command: Command,
@@ -126,6 +127,14 @@ enum Command {
     CompilePlugin(compile_plugin::CompilePlugin),
 }
 
+impl Command {
+    /// With `--json`, whoever reads its results waits for an object, also when it fails. Others print a line for each thing
+    /// there is, and an error is none of these.
+    fn answers_with_one_object(&self) -> bool {
+        matches!(self, Command::Exec(_) | Command::Inspect(_) | Command::Show(_))
+    }
+}
+
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exit {
@@ -167,6 +176,10 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             error.print();
+            if cli.command.answers_with_one_object() && out.is_json() {
+                // Nobody is left to be told that it cannot be written.
+                let _ = out.object(&error.to_json()).and_then(|()| out.flush());
+            }
             error.exit().into()
         }
     }
@@ -208,7 +221,11 @@ impl Global {
     fn sources(&self) -> Result<Sources, CliError> {
         let flags = Flags { plugins: self.plugins.clone(), store: self.store.clone() };
         let folder = std::env::current_dir().map_err(CliError::WorkingFolder)?;
-        Ok(Sources { folder, file: self.config.clone(), env: std::env::vars_os().collect(), flags })
+        let env: Vec<_> = std::env::vars_os().collect();
+        for name in config::almost_variables(&env) {
+            tracing::warn!("the variable {name} is no setting: write two underscores, as in LEASEHOLD_DEFAULTS__LEASE");
+        }
+        Ok(Sources { folder, file: self.config.clone(), env, flags })
     }
 
     /// The configuration, checked.
@@ -238,6 +255,17 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_keeps_what_every_command_has_apart_from_its_own() {
+        for command in ["exec", "runs"] {
+            let help = Cli::try_parse_from(["leasehold", command, "--help"]).expect_err(command).to_string();
+            let (own, everywhere) = help.split_once("Options of every command:").expect("a title");
+            let own_flag = if command == "exec" { "--payload" } else { "--since" };
+            assert!(own.contains(own_flag) && !own.contains("--store"), "{help}");
+            assert!(everywhere.contains("--store") && !everywhere.contains(own_flag), "{help}");
+        }
     }
 
     #[test]

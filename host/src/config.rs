@@ -213,6 +213,18 @@ fn overlay_env(root: &mut Table, env: &[(OsString, OsString)], problems: &mut Pr
     }
 }
 
+/// Variables that look like settings and are none for want of an underscore, such as `LEASEHOLD_DEFAULTS_LEASE`.
+pub fn almost_variables(env: &[(OsString, OsString)]) -> impl Iterator<Item = &str> {
+    let is_meant = |name: &&str| {
+        let section = name.strip_prefix(PREFIX).and_then(|keys| keys.split_once('_')).map(|(section, _)| section);
+        // Kubernetes makes such names of services, as LEASEHOLD_STORE_SERVICE_HOST and LEASEHOLD_STORE_PORT_6379_TCP.
+        let is_a_service = ["_SERVICE_", "_PORT"].iter().any(|part| name.contains(part));
+        let is_a_section = section.is_some_and(|section| ["HOST", "STORE", "DEFAULTS", "TENANTS"].contains(&section));
+        is_a_section && !is_a_service && !name.contains("__")
+    };
+    env.iter().filter_map(|(name, _)| name.to_str()).filter(is_meant)
+}
+
 fn overlay_flags(root: &mut Table, flags: &Flags, problems: &mut Problems) {
     let mut set = |section: &str, key: &str, flag, text: &str| {
         let node = Node { place: Place::Flag(flag), value: Value::Text(text.to_owned()) };

@@ -37,7 +37,7 @@ use crate::throttle::Throttles;
 
 use answers::Answers;
 use calls::Calls;
-pub(crate) use calls::News;
+pub(crate) use calls::{Down, News, Side, log_failure};
 pub use guests::limits as guest_limits;
 use health::StoreHealth;
 use hints::{Hint, Hints};
@@ -146,11 +146,12 @@ impl Driver {
         // Unbounded, but every message answers a call or belongs to a running attempt.
         let (news, inbox) = mpsc::unbounded_channel();
         let clock = Arc::new(StoreClock::new());
-        let heart = Heart::start(parts.store.clone(), clock.clone(), news.clone())?;
+        let down = Down::default();
+        let heart = Heart::start(parts.store.clone(), clock.clone(), news.clone(), down.clone())?;
         Ok(Driver {
             identity,
             heart,
-            calls: Calls::new(clock, news),
+            calls: Calls::new(clock, news, down),
             dice,
             inbox,
             jobs: HashMap::new(),

@@ -129,6 +129,7 @@ mod tests {
 
     use super::*;
     use crate::clock::StoreClock;
+    use crate::driver::Down;
     use crate::heartbeat::{Guest, Heart, Hold, Sent};
 
     fn in_ms(ms: u64) -> Mono {
@@ -215,8 +216,8 @@ mod tests {
         let count: Sent = Arc::new(move |all| {
             counted.fetch_add(all.len(), Ordering::SeqCst);
         });
-        let heart =
-            Heart::start_watched(store.clone(), Arc::new(StoreClock::new()), news, Some(count)).expect("a thread");
+        let clock = Arc::new(StoreClock::new());
+        let heart = Heart::start_watched(store.clone(), clock, news, Down::default(), Some(count)).expect("a thread");
         let (keeper, gate) = gate(in_ms(30_000));
         let gate = gate.strict(heart.confirmer(token));
         let (_progress, progress) = watch::channel(None);

@@ -18,8 +18,9 @@ use leasehold_sandbox::{Signal, StopReason};
 use leasehold_store::{Each, LeaseStore};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::causes::chain;
 use crate::clock::{self, StoreClock};
-use crate::driver::News;
+use crate::driver::{Down, News, Side, log_failure};
 use crate::gate::GateKeeper;
 
 /// An attempt whose lease is to be kept.
@@ -88,8 +89,9 @@ impl Heart {
         store: Arc<dyn LeaseStore>,
         store_clock: Arc<StoreClock>,
         news: mpsc::UnboundedSender<News>,
+        down: Down,
     ) -> io::Result<Heart> {
-        Heart::start_watched(store, store_clock, news, None)
+        Heart::start_watched(store, store_clock, news, down, None)
     }
 
     /// Likewise; `sent` is told of every heartbeat when it is sent.
@@ -100,12 +102,13 @@ impl Heart {
         store: Arc<dyn LeaseStore>,
         store_clock: Arc<StoreClock>,
         news: mpsc::UnboundedSender<News>,
+        down: Down,
         sent: Option<Sent>,
     ) -> io::Result<Heart> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().enable_io().build()?;
         // Unbounded, but every entry belongs to a running attempt, and those are bounded by the host's places.
         let (orders, inbox) = mpsc::unbounded_channel();
-        let beating = Beating { store, store_clock, news, sent, held: HashMap::new() };
+        let beating = Beating { store, store_clock, news, down, sent, held: HashMap::new() };
         let thread = std::thread::Builder::new()
             .name("lh-heartbeat".to_owned())
             .spawn(move || runtime.block_on(beating.run(inbox)))?;
@@ -189,6 +192,7 @@ struct Beating {
     store: Arc<dyn LeaseStore>,
     store_clock: Arc<StoreClock>,
     news: mpsc::UnboundedSender<News>,
+    down: Down,
     sent: Option<Sent>,
     held: HashMap<[u8; 16], Held>,
 }
@@ -292,6 +296,12 @@ impl Beating {
         let (store, store_clock, told) = (self.store.clone(), self.store_clock.clone(), self.sent.clone());
         let tokens: Vec<Token> = beats.iter().map(|(_, beat)| beat.token).collect();
         let again = tokens.clone();
+        let (news, down) = (self.news.clone(), self.down.clone());
+        let failed = move |why: String| {
+            log_failure("renewing leases", &why, &down);
+            // The host has ended: nobody is left to hear it.
+            let _ = news.send(News::Store { side: Side::Held, began: sent, trouble: Some(why) });
+        };
         let tell = move |tokens, answers| {
             // The thread has ended: nobody is left to act on it.
             let _ = back.send(Beaten { tokens, sent, answers });
@@ -305,7 +315,7 @@ impl Beating {
                 Ok(answered) => answered,
                 Err(_) => {
                     // Waiting is given up, the call is not: a late answer still counts.
-                    tracing::warn!(heartbeats = beats.len(), ?deadline, "the store did not answer heartbeats in time");
+                    failed(format!("no answer within {deadline:?}"));
                     tell(again, None);
                     call.await
                 }
@@ -318,7 +328,7 @@ impl Beating {
                     tell(tokens, Some(answers.into_iter().map(sound).collect()));
                 }
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "heartbeats failed");
+                    failed(chain(&error));
                     tell(tokens, None);
                 }
             }

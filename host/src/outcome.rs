@@ -2,14 +2,14 @@
 
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
-use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, GuestEnd, HandlerError, Limits, StopReason};
+use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, Frame, GuestEnd, HandlerError, Limits, StopReason};
 
 /// What follows from the end of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judged {
     /// The attempt ended; this is recorded.
     Verdict(Verdict),
-    /// The handler was never reached for want of this host's resources.
+    /// The handler was not reached, or could not go on, for want of this host's resources.
     Want(Failure),
 }
 
@@ -52,13 +52,16 @@ pub fn usage(ended: &Ended) -> Usage {
     }
 }
 
+/// The code of a handler that says that it was cancelled.
+const CANCELLED: &str = "cancelled";
+
 /// An end that is no success, in the words of the record.
 pub(crate) fn failure(end: &GuestEnd) -> Failure {
     match end {
         GuestEnd::Error(HandlerError::Retryable(info)) => by_handler(info, true),
         GuestEnd::Error(HandlerError::Permanent(info)) => by_handler(info, false),
         GuestEnd::Error(HandlerError::Cancelled) => Failure {
-            code: "cancelled".to_owned(),
+            code: CANCELLED.to_owned(),
             message: "the handler said that it was cancelled, but nobody had asked it to stop".to_owned(),
             details: Vec::new(),
             retryable: false,
@@ -74,7 +77,11 @@ pub(crate) fn failure(end: &GuestEnd) -> Failure {
 }
 
 fn by_handler(info: &ErrorInfo, retryable: bool) -> Failure {
-    Failure { code: info.code.clone(), message: info.message.clone(), details: info.details.clone(), retryable }
+    // Nobody can pass his own error off as the host's verdict, nor as the one that stands for a word of the contract.
+    let mut words = FailureKind::ALL.iter().map(|kind| kind.as_str()).chain([CANCELLED]);
+    let is_ours = words.any(|word| info.code.trim().eq_ignore_ascii_case(word));
+    let code = if is_ours { format!("handler:{}", info.code.trim()) } else { info.code.clone() };
+    Failure { code, message: info.message.clone(), details: info.details.clone(), retryable }
 }
 
 /// After the deadline, anything but ok is a timeout; what the guest said stands in the details.
@@ -104,10 +111,18 @@ fn traces(failure: &leasehold_sandbox::Failure) -> Vec<(String, String)> {
         details.push(("stderr".to_owned(), failure.stderr.clone()));
     }
     if !failure.backtrace.is_empty() {
-        let frames: Vec<String> = failure.backtrace.iter().map(ToString::to_string).collect();
-        details.push(("backtrace".to_owned(), frames.join("\n")));
+        details.push(("backtrace".to_owned(), backtrace(&failure.backtrace)));
     }
     details
+}
+
+/// A line a frame; frames that follow one another and are the same, as in recursion, are one line.
+fn backtrace(frames: &[Frame]) -> String {
+    let line = |same: &[Frame]| match same.len() {
+        1 => same[0].to_string(),
+        times => format!("{} ({times} times)", same[0]),
+    };
+    frames.chunk_by(|one, other| one == other).map(line).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -178,6 +193,21 @@ mod tests {
     }
 
     #[test]
+    fn a_handler_cannot_pass_its_error_off_as_the_host_s_verdict() {
+        let said = |code: &str| {
+            let info = ErrorInfo { code: code.to_owned(), ..info() };
+            super::tests::code(ended(GuestEnd::Error(HandlerError::Permanent(info)), None))
+        };
+        for kind in FailureKind::ALL {
+            assert_eq!(said(kind.as_str()), format!("handler:{kind}"));
+        }
+        let codes = ["cancelled", " timeout\n", "Timeout", "timeouts", "upstream-timeout", "handler:timeout", ""];
+        let recorded = ["handler:cancelled", "handler:timeout", "handler:Timeout", "timeouts", "upstream-timeout"];
+        assert_eq!(codes.map(said)[..5], recorded);
+        assert_eq!((said("handler:timeout").as_str(), said("").as_str()), ("handler:timeout", ""));
+    }
+
+    #[test]
     fn after_stopping_only_a_permanent_error_is_a_failure() {
         let stop = Some(StopReason::Stopping);
         assert_eq!(code(ended(permanent(), stop)), "c");
@@ -223,5 +253,12 @@ mod tests {
     #[test]
     fn want_of_resources_is_no_failure_of_the_run() {
         assert!(matches!(ended(broke(FailureKind::NoResources), None), Judged::Want(_)));
+    }
+
+    #[test]
+    fn frames_of_a_recursion_are_one_line() {
+        let frame = |name: &str| Frame { function: name.to_owned(), file: None, line: None };
+        let frames = ["deep", "deep", "deep", "handle", "deep"].map(frame);
+        assert_eq!(backtrace(&frames), "deep (3 times)\nhandle\ndeep");
     }
 }

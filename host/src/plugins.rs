@@ -60,6 +60,21 @@ pub trait PluginLoader: Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
+    /// Like [load](Self::load), for a short time only. None when it takes longer.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    fn try_load(
+        &self,
+        tenant: &TenantName,
+        file: &Path,
+        bytes: PluginBytes,
+        metered: bool,
+    ) -> impl Future<Output = Result<Option<Arc<Self::Plugin>>, LoadError>> + Send {
+        let load = self.load(tenant, file, bytes, metered);
+        async { load.await.map(Some) }
+    }
+
     /// Validates and compiles, in turn with other tenants. `file` is for messages only: the bytes are what was read from it,
     /// safely. Long work must not block the thread. A plugin of which a job has a limit of fuel is `metered`: its fuel must
     /// be counted.
@@ -159,16 +174,28 @@ pub async fn scan_and_survey<L: PluginLoader>(
     (Arc::clone(&catalog.borrow()), Arc::clone(&survey.borrow()))
 }
 
+/// What a check has found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Everything that is wrong.
+    pub problems: Problems,
+    /// What is no mistake and perhaps not meant.
+    pub notes: Problems,
+}
+
 /// Everything that is wrong, at once: in the configuration, and in the plugin directory it names, of which each file is
-/// read and each plugin validated. Empty when nothing is. A configuration that cannot be read does not say which
-/// directory is meant, so none is looked at then.
-pub async fn check<L: PluginLoader>(sources: &Sources, zones: Zones, loader: L, now: Millis) -> Problems {
-    let (config, mut problems) = Config::read(sources);
+/// read and each plugin validated. A configuration that cannot be read does not say which directory is meant, so none is
+/// looked at then.
+pub async fn check<L: PluginLoader>(sources: &Sources, zones: Zones, loader: L, now: Millis) -> Findings {
+    let (config, problems) = Config::read(sources);
+    let mut found = Findings { problems, ..Findings::default() };
     if !config.unread {
         if let Err(missing) = config.secrets(&sources.env) {
-            problems.append(missing);
+            found.problems.append(missing);
         }
-        problems.append(scan(Arc::new(config), zones, loader, now).await.problems());
+        let catalog = scan(Arc::new(config), zones, loader, now).await;
+        found.problems.append(catalog.problems());
+        found.notes = catalog.notes();
     }
-    problems
+    found
 }

@@ -229,7 +229,9 @@ fn inspect_and_exec_say_why_a_file_is_no_plugin_and_end_with_1() {
     for arguments in [&["inspect", "missing.wasm"][..], &["exec", "missing.wasm"]] {
         let output = run(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains("missing.wasm"), "{}", text(&output.stderr));
+        let verb = if arguments[0] == "inspect" { "inspected" } else { "run" };
+        let expected = format!("leasehold: missing.wasm cannot be {verb}: ");
+        assert!(text(&output.stderr).starts_with(&expected), "{}", text(&output.stderr));
     }
     let payload = run(folder.path(), &["exec", "plugins/jobs.wasm", "--payload", "{"]);
     assert_eq!(payload.status.code(), Some(2), "{}", text(&payload.stderr));
@@ -317,8 +319,10 @@ fn jobs_tells_what_it_can_when_store_or_directory_cannot_be_read() {
     assert!(told.contains("default/impossible") && why.contains("not an SQLite database"), "{told}{why}");
 
     let folder = empty();
+    // As for `serve` and `check`: the configuration names a directory that is not there.
+    assert_eq!(run(folder.path(), &["plugins"]).status.code(), Some(2));
     let output = run(folder.path(), &["jobs"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stdout).contains("the plugin directory cannot be read"), "{}", text(&output.stdout));
 }
 
@@ -346,4 +350,45 @@ fn a_time_beyond_the_calendar_is_told_as_such() {
         let told = text(&output.stderr);
         assert!(output.status.code() == Some(code) && told.contains(why), "{told}");
     }
+}
+
+#[test]
+fn who_waits_for_an_object_gets_one_also_when_the_command_fails() {
+    let (folder, store) = with_store();
+    write(folder.path(), "bad.wasm", b"this is text");
+    for (arguments, code, why) in [
+        (&["exec", "bad.wasm", "--json"][..], 1, "bad.wasm cannot be run: the file is text"),
+        (&["exec", "bad.wasm", "--json", "--payload", "{"], 2, "the payload is not JSON"),
+        (&["inspect", "missing.wasm", "--json"], 1, "missing.wasm cannot be inspected"),
+        (&["show", "nope", "--json", "--store", store], 1, "there is no job default/nope in the store"),
+    ] {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        let told = objects(&output.stdout);
+        assert_eq!(told.len(), 1, "{arguments:?}: {told:?}");
+        assert!(told[0]["error"]["message"].as_str().is_some_and(|text| text.starts_with(why)), "{told:?}");
+        assert!(text(&output.stderr).starts_with(&format!("leasehold: {why}")), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_variable_that_is_no_setting_for_want_of_an_underscore_is_told() {
+    let folder = empty();
+    fs::create_dir(folder.path().join("plugins")).expect("a folder");
+    let mut command = leasehold(folder.path(), &["check"]);
+    let output = command.env("LEASEHOLD_DEFAULTS_LEASE", "10s").output().expect("the binary starts");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
+    let told = text(&output.stderr);
+    assert!(told.contains("LEASEHOLD_DEFAULTS_LEASE is no setting: write two underscores"), "{told}");
+}
+
+#[test]
+fn the_log_s_level_is_one_of_its_words() {
+    let folder = empty();
+    let told = |level: &str| {
+        let mut command = leasehold(folder.path(), &["next", "--every", "1m", "-n", "1"]);
+        text(&command.env("LEASEHOLD_LOG", level).output().expect("the binary starts").stderr)
+    };
+    assert!(told("foo").contains("LEASEHOLD_LOG is not used: write one of off, error"), "{}", told("foo"));
+    assert_eq!(told("info"), "");
 }

@@ -78,6 +78,27 @@ fn while_a_bomb_compiles_heartbeats_and_other_tenants_go_on_and_the_host_does_no
 }
 
 #[test]
+fn new_versions_of_others_are_compiled_before_bombs_are_given_up() {
+    let w = workplace("60s");
+    let mut host = w.serve();
+    host.wait_for("success", "default/hello");
+    for n in 0..3 {
+        w.drop_in(&format!("evil{n}/bomb.wasm"), &bombs::with_nested_loops(&w.plugin("hello"), 5_000, 1_900 + n));
+    }
+    compiler(&host);
+    w.install_version("hello", "acme/hello.wasm", "new");
+    w.write("plugins/acme/hello.toml", HELLO);
+    host.wait_for("success", "acme/hello");
+    host.terminate();
+    let (status, stderr) = host.ended();
+    assert!(status.success(), "{stderr}");
+    assert!(
+        !stderr.contains("compile-cpu") && !stderr.contains("compile-time"),
+        "a bomb came to its end first: {stderr}"
+    );
+}
+
+#[test]
 fn a_compiler_ends_with_its_host() {
     let w = workplace("60s");
     let mut host = w.serve();

@@ -331,6 +331,25 @@ fn a_flood_of_changes_in_a_folder_costs_the_host_little_and_no_neighbour_a_heart
 }
 
 #[test]
+fn a_tenant_s_folder_that_is_swapped_is_followed_without_a_warning() {
+    let w = Workplace::new(SETTINGS);
+    w.install("hello", "acme/job.wasm");
+    let mut host = w.serve();
+    host.wait_for_log("plugins");
+    let serves = |row: &Value| row["state"] == "serving";
+    let one = version(&until(&w, "acme/job.wasm", "serving", serves), "serving").expect("it serves");
+    w.install_version("hello", "../aside/job.wasm", "two");
+    fs::rename(path(&w, "acme"), w.path().join("old")).expect("a folder can be renamed");
+    fs::rename(w.path().join("aside"), path(&w, "acme")).expect("a folder can be renamed");
+    let swapped = |row: &Value| row["state"] == "serving" && version(row, "serving").is_some_and(|now| now != one);
+    until(&w, "acme/job.wasm", "swapped", swapped);
+    fs::remove_dir_all(w.path().join("old")).expect("it can be removed");
+    host.terminate();
+    let (status, stderr) = host.ended();
+    assert!(status.success() && !stderr.contains("watch"), "{stderr}");
+}
+
+#[test]
 fn a_swap_of_kubernetes_links_and_a_slow_copy_end_in_the_new_version() {
     let w = Workplace::new(SETTINGS);
     for (folder, tag) in [("..v1", "one"), ("..v2", "two")] {

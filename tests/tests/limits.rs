@@ -1,6 +1,6 @@
 //! What a guest may use, by the configuration and its manifest: each breach has its own word, and what was used is recorded.
 
-use leasehold_tests::Workplace;
+use leasehold_tests::{Workplace, soon_then_rarely};
 use serde_json::Value;
 
 const DEFAULTS: &str =
@@ -144,6 +144,30 @@ fn a_host_whose_memory_is_in_use_starts_nothing_until_there_is_room() {
 }
 
 #[test]
+fn a_run_that_finds_its_share_of_the_memory_in_others_hands_is_handed_over_and_succeeds_when_it_is_free() {
+    let defaults = DEFAULTS.replace("timeout = \"2s\"", "timeout = \"20s\"\ntenant_memory = \"64MiB\"");
+    let w = Workplace::new(&format!("[host]\nmemory = \"64MiB\"\n[defaults]\n{defaults}\n"));
+    for plugin in ["greedy/job", "modest/job"] {
+        w.install("unruly", &format!("{plugin}.wasm"));
+    }
+    let job = |mib, ms| soon_then_rarely("holds", &format!("payload = {{ do = \"hold\", mib = {mib}, ms = {ms} }}"));
+    w.write("plugins/greedy/job.toml", job(40, 12_000));
+    let mut host = w.serve();
+    host.wait_for_log("job greedy/holds is handled");
+    let before = host.memory().0;
+    host.wait_for("claimed", "greedy/holds");
+    while host.memory().0 < before + (38 << 20) {
+        std::thread::yield_now();
+    }
+    w.write("plugins/modest/job.toml", job(26, 10));
+    let handed_over = host.wait_for("interrupted", "modest/holds");
+    assert!(handed_over["detail"].as_str().is_some_and(|detail| detail.contains("[host] memory")), "{handed_over}");
+    let ended = host.wait_for("success", "modest/holds");
+    assert_eq!(ended["run"], handed_over["run"]);
+    assert!(host.events().iter().all(|event| event["event"] != "failed"), "nobody fails for want of memory");
+}
+
+#[test]
 fn a_plugin_whose_instance_cannot_be_made_fails_each_slot_at_once_and_blocks_none() {
     // A page is less than the guest has from its start.
     let w = Workplace::new(&format!("[defaults]\n{DEFAULTS}\n"));
@@ -160,7 +184,7 @@ fn a_plugin_whose_instance_cannot_be_made_fails_each_slot_at_once_and_blocks_non
             event["event"] == "failed" && event["job"] == "default/job" && !seen.contains(&event["run"])
         });
         let detail = next["detail"].as_str().expect("a failure says why");
-        assert!(detail.starts_with("memory: ") && detail.contains("65536 bytes"), "{detail}");
+        assert!(detail.starts_with("memory: ") && detail.contains("64 KiB"), "{detail}");
         failed.push(next["run"].clone());
     }
     assert!(host.events().iter().all(|event| !matches!(event["event"].as_str(), Some("skip" | "lost" | "takeover"))));

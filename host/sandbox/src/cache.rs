@@ -19,7 +19,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
@@ -67,8 +67,22 @@ pub(crate) struct CodeCache {
     engine_hash: String,
     limit: u64,
     /// Where the directory is this sandbox's alone, it goes with it.
-    _private: Option<TempDir>,
+    _private: Option<Private>,
 }
+
+/// A directory among the system's temporary files, and the lock that says that somebody still uses it. A process that is
+/// killed leaves it behind, and the next one removes it.
+#[derive(Debug)]
+struct Private {
+    _dir: TempDir,
+    _lock: File,
+}
+
+/// What the names of such directories begin with.
+const PRIVATE: &str = "leasehold-compiled-";
+
+/// A younger directory may belong to somebody who has not locked it yet.
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// A temporary file in the directory for a compiler to write to; removed unless it is kept.
 #[derive(Debug)]
@@ -104,13 +118,20 @@ impl CodeCache {
 
     /// A directory for this sandbox alone, where the system keeps temporary files; it goes with the sandbox.
     pub(crate) fn private(engine: &Engine, limit: u64) -> Result<CodeCache, CacheError> {
+        let among = std::env::temp_dir();
+        let failed = |source| CacheError::Io { path: among.clone(), source };
+        if let Err(error) = remove_left_behind(&among) {
+            tracing::debug!(dir = %among.display(), %error, "cannot clean up after processes that are gone");
+        }
         let made = tempfile::Builder::new()
-            .prefix("leasehold-compiled-")
+            .prefix(PRIVATE)
             .permissions(Permissions::from_mode(0o700))
-            .tempdir()
-            .map_err(|source| CacheError::Io { path: std::env::temp_dir(), source })?;
+            .tempdir_in(&among)
+            .map_err(failed)?;
+        let lock = File::open(made.path()).map_err(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockShared).map_err(|error| failed(error.into()))?;
         let cache = CodeCache::open(made.path(), engine, limit)?;
-        Ok(CodeCache { _private: Some(made), ..cache })
+        Ok(CodeCache { _private: Some(Private { _dir: made, _lock: lock }), ..cache })
     }
 
     /// Names the engine that compiled code in here fits.
@@ -268,6 +289,28 @@ impl CodeCache {
         }
         Ok(())
     }
+}
+
+/// Removes the private directories of this user whose owners are gone.
+fn remove_left_behind(among: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(among)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with(PRIVATE) {
+            continue;
+        }
+        // Somebody else may be removing it at the same time.
+        let Ok(metadata) = fs::symlink_metadata(entry.path()) else { continue };
+        let is_settled = metadata.modified()?.elapsed().is_ok_and(|age| age > SETTLED);
+        if !metadata.is_dir() || access_problem(&metadata).is_some() || !is_settled {
+            continue;
+        }
+        let Ok(dir) = File::open(entry.path()) else { continue };
+        if flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            fs::remove_dir_all(entry.path())?;
+            tracing::debug!(path = %entry.path().display(), "removed compiled code that a process has left");
+        }
+    }
+    Ok(())
 }
 
 impl Draft {

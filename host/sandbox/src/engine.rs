@@ -21,7 +21,8 @@ pub enum Allocation {
 const WASM_STACK: usize = 512 * 1024;
 /// Host functions run on the same stack below the guest's frames.
 const ASYNC_STACK: usize = 1024 * 1024;
-const MAX_FRAMES: usize = 20;
+/// How many frames of a backtrace are told.
+pub(crate) const MAX_FRAMES: usize = 20;
 /// What one guest may have at most. An honest one has up to 14 core instances, one or two memories and as many tables.
 /// A pool keeps these bounds itself; where there is none, [`MemoryMeter`](crate::memory::MemoryMeter) does.
 pub(crate) const CORE_INSTANCES: u32 = 64;

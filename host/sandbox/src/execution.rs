@@ -1,5 +1,6 @@
 //! One running attempt as its owner sees it, and the watch kept over it.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -12,10 +13,11 @@ use wasmtime::{Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::attempt::Attempt;
+use crate::engine::MAX_FRAMES;
 use crate::guest::{self, Called, LeaseLost, Stage};
 use crate::imports::bindings::leasehold::job::types;
 use crate::limits::{Breach, Limits};
-use crate::memory::MemoryFull;
+use crate::memory::{MemoryFull, WantOfMemory};
 use crate::outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError};
 use crate::signal::{Force, Signal, StopReason};
 use crate::text;
@@ -156,8 +158,13 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
     if error.is::<LeaseLost>() {
         return (FailureKind::Lost, message);
     }
+    if error.is::<WantOfMemory>() {
+        return (FailureKind::NoResources, message);
+    }
     if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
-        return (FailureKind::Exit, format!("the guest exited with code {code} instead of returning"));
+        // WASI keeps whether that was a success, and drops the number.
+        let how = if *code == 0 { "success" } else { "failure" };
+        return (FailureKind::Exit, format!("the guest exited with {how} instead of returning"));
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => return interruption(attempt),
@@ -177,16 +184,26 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
         return broken;
     }
     if let Some(full) = attempt.growth_refused() {
-        return out_of_memory(attempt, full, &message);
+        return out_of_memory(attempt, full, error);
     }
     if guest::is_want_of_room(error) {
         return (FailureKind::NoResources, message);
     }
+    // wasmtime's words for more than may be copied; nothing of it is what limits call fuel.
+    let is_too_much = message.contains("fuel allocated for hostcalls");
     match stage {
         // Without frames nothing of the guest was running: it is the result that was too much to be copied.
-        Stage::Running if !error.is::<WasmBacktrace>() && message.contains("fuel allocated for hostcalls") => {
+        Stage::Running if !error.is::<WasmBacktrace>() && is_too_much => {
             let limit = attempt.limits.output;
             (FailureKind::OutputTooLarge, format!("the result is far larger than the {limit} bytes allowed"))
+        }
+        _ if is_too_much => {
+            let limit = attempt.limits.hostcall_fuel();
+            let message = format!(
+                "the guest handed the host more in one call than the {limit} bytes that a call may carry; checkpoints, values, \
+                 requests and log lines may be far smaller only"
+            );
+            (FailureKind::Trap, message)
         }
         Stage::Start if !error.is::<Trap>() => (FailureKind::Start, format!("{error:#}")),
         _ => (FailureKind::Trap, trap_message(error, message, &attempt.log.stderr_tail())),
@@ -210,25 +227,29 @@ fn limit_of_the_engine(error: &wasmtime::Error, words: &str, limits: &Limits) ->
 
 /// Once growth was refused, whatever the guest fails by is a want of memory. Before any of its code has run, a full tenant or
 /// host is none of its doing.
-fn out_of_memory(attempt: &Attempt, full: MemoryFull, message: &str) -> (FailureKind, String) {
+fn out_of_memory(attempt: &Attempt, full: MemoryFull, error: &wasmtime::Error) -> (FailureKind, String) {
     let why = match full {
         MemoryFull::Attempt => {
-            format!("the guest wanted more than the {} bytes of memory it may have (memory)", attempt.limits.memory)
+            let limit = text::size(attempt.limits.memory);
+            format!("the guest wanted more than the {limit} of memory it may have (memory)")
         }
         MemoryFull::Tenant(limit) => format!(
-            "the guest was refused memory, because all attempts of its tenant on this host may hold {limit} bytes together \
-             (tenant_memory)"
+            "the guest was refused memory, because all attempts of its tenant on this host may hold {} together \
+             (tenant_memory)",
+            text::size(limit)
         ),
         MemoryFull::Host(limit) => format!(
-            "the guest was refused memory, because all guests of this host may hold {limit} bytes together \
-             ([host] memory)"
+            "the guest was refused memory, because all guests of this host may hold {} together ([host] memory)",
+            text::size(limit)
         ),
     };
     let kind = match full {
         MemoryFull::Tenant(_) | MemoryFull::Host(_) if !attempt.has_run() => FailureKind::NoResources,
         _ => FailureKind::Memory,
     };
-    (kind, format!("{why}: {message}"))
+    // Which trap a language makes of it says no more.
+    let message = if error.is::<Trap>() { why } else { format!("{why}: {}", error.root_cause()) };
+    (kind, message)
 }
 
 /// A Rust guest that panics says why on standard error and then executes `unreachable`: what it said comes first, because
@@ -236,8 +257,20 @@ fn out_of_memory(attempt: &Attempt, full: MemoryFull, message: &str) -> (Failure
 fn trap_message(error: &wasmtime::Error, message: String, stderr: &str) -> String {
     match (error.downcast_ref::<Trap>(), rust_panic(stderr)) {
         (Some(Trap::UnreachableCodeReached), Some(panic)) => format!("{panic} ({message})"),
+        (Some(Trap::MemoryOutOfBounds), _) if error.downcast_ref::<WasmBacktrace>().is_some_and(recurses) => {
+            format!(
+                "{message}; functions call one another without end, it seems: the stack that lies in memory is full"
+            )
+        }
         _ => message,
     }
+}
+
+/// The backtrace is as long as can be, and made of few functions: Rust and C keep what they take addresses of on a stack in
+/// memory, which ends before the stack of calls does.
+fn recurses(trace: &WasmBacktrace) -> bool {
+    let functions: BTreeSet<u32> = trace.frames().iter().map(|frame| frame.func_index()).collect();
+    trace.frames().len() >= MAX_FRAMES && functions.len() * 2 <= trace.frames().len()
 }
 
 /// The last panic in standard error, where and why, as one line; without the advice that Rust adds.

@@ -199,7 +199,9 @@ fn import_hint(name: &str) -> Option<&'static str> {
 }
 
 fn is_compatible(name: &str, interface: &str, version: &str) -> bool {
-    interface_of(name) == interface && version_of(name).starts_with(version)
+    // A release candidate is another version: what it has may have changed since.
+    let is_release = !version_of(name).contains(['-', '+']);
+    interface_of(name) == interface && version_of(name).starts_with(version) && is_release
 }
 
 fn interface_of(name: &str) -> &str {

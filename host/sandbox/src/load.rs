@@ -8,14 +8,14 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
 use crate::cache::{CodeCache, Unusable};
-use crate::compile::{Answer, Artifact, Compiler, Why};
+use crate::compile::{Answer, Artifact, CompileLimits, Compiler, Why};
 use crate::guest::{self, Guest};
 use crate::imports::bindings::JobPre;
 use crate::inspect::{Glance, fits};
 use crate::invocation::MonotonicClock;
 use crate::plugin::{CodeOrigin, Plugin, PluginBytes};
 use crate::refusal::{CompileLimit, PluginError, Refusal};
-use crate::refused::Refused;
+use crate::refused::{Refused, Slow};
 use crate::scan::Structure;
 use crate::text;
 
@@ -27,6 +27,7 @@ pub(crate) struct Loader {
     pub(crate) compiler: Compiler,
     pub(crate) clock: MonotonicClock,
     pub(crate) refused: Refused,
+    pub(crate) slow: Slow,
 }
 
 /// What is known of a plugin's bytes without a compiler.
@@ -34,6 +35,29 @@ pub(crate) enum Known {
     Ready(Arc<Plugin>),
     /// They must be compiled. So much time has been spent on them.
     No(Glance, Duration),
+}
+
+impl Known {
+    pub(crate) fn ready(self) -> Option<Arc<Plugin>> {
+        match self {
+            Known::Ready(plugin) => Some(plugin),
+            Known::No(..) => None,
+        }
+    }
+}
+
+/// What became of a try to compile.
+pub(crate) enum Tried {
+    Ready(Arc<Plugin>),
+    /// It takes longer than the first try may: there is to be another, with all that one plugin may use.
+    Long(Glance),
+}
+
+/// Which try it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Try {
+    First,
+    Last,
 }
 
 impl Loader {
@@ -60,19 +84,43 @@ impl Loader {
         bytes: &PluginBytes,
         glance: Glance,
         spent: Duration,
-    ) -> Result<Arc<Plugin>, PluginError> {
+        which: Try,
+    ) -> Result<Tried, PluginError> {
         let began = (self.clock)().saturating_sub(spent);
         let glance = match self.known(glance, began)? {
-            Known::Ready(plugin) => return Ok(plugin),
+            Known::Ready(plugin) => return Ok(Tried::Ready(plugin)),
             Known::No(glance, _) => glance,
         };
-        let digest = glance.digest;
-        let (structure, component) = self.compiled(bytes, &glance).inspect_err(|error| {
-            if let PluginError::Refused(refusal) = error {
-                self.refused.add(digest, refusal, (self.clock)());
+        let limits = match which {
+            Try::First => self.compiler.first_try(),
+            Try::Last => self.compiler.limits,
+        };
+        match self.compiled(bytes, &glance, &limits) {
+            Ok((structure, component)) => {
+                let plugin = self.plugin(&component, glance, structure, CodeOrigin::Compiled, began)?;
+                Ok(Tried::Ready(plugin))
             }
-        })?;
-        Ok(self.plugin(&component, glance, structure, CodeOrigin::Compiled, began)?)
+            Err(PluginError::Refused(refusal)) if self.may_take_longer(&refusal, &limits) => {
+                self.slow.add(glance.digest);
+                Ok(Tried::Long(glance))
+            }
+            Err(error) => {
+                if let PluginError::Refused(refusal) = &error {
+                    self.refused.add(glance.digest, refusal, (self.clock)());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the time was up that this try had, and there is more.
+    fn may_take_longer(&self, refusal: &Refusal, limits: &CompileLimits) -> bool {
+        let all = &self.compiler.limits;
+        match refusal {
+            Refusal::CompileLimit { limit: CompileLimit::Cpu(_) } => limits.cpu < all.cpu,
+            Refusal::CompileLimit { limit: CompileLimit::Wall(_) } => limits.wall < all.wall,
+            _ => false,
+        }
     }
 
     fn known(&self, glance: Glance, began: Duration) -> Result<Known, Refusal> {
@@ -90,10 +138,15 @@ impl Loader {
         self.plugin(&component, glance, structure, CodeOrigin::Cache, began).map(Known::Ready)
     }
 
-    fn compiled(&self, bytes: &PluginBytes, glance: &Glance) -> Result<(Structure, Component), PluginError> {
+    fn compiled(
+        &self,
+        bytes: &PluginBytes,
+        glance: &Glance,
+        limits: &CompileLimits,
+    ) -> Result<(Structure, Component), PluginError> {
         let failed = |error| PluginError::Host(Arc::new(error));
         let draft = self.cache.draft(&glance.digest).map_err(failed)?;
-        let answer = self.compiler.run(bytes, self.cache.dir(), draft.name())?;
+        let answer = self.compiler.run(bytes, limits, self.cache.dir(), draft.name())?;
         let (structure, artifact) = self.artifact(answer, glance)?;
         self.cache.keep(&glance.digest, draft, &artifact).map_err(failed)?;
         let component = self.cache.load_kept(&self.engine, &glance.digest).map_err(|unusable| match unusable {

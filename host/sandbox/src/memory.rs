@@ -1,6 +1,6 @@
 //! The memory of guests: of one attempt, of all attempts of a tenant, and of all guests of the host.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wasmtime::ResourceLimiter;
@@ -16,6 +16,12 @@ const ADMISSION_PERCENT: u128 = 80;
 
 /// The memory that all guests of a host hold together, and each tenant's part of it. Counted are memories and tables, and
 /// responses while the host holds them; what else the host needs for an instance is not.
+///
+/// Everything starts small and grows, so what was admitted may not fit later. Who pays for that is decided by even shares:
+/// the host's memory is shared evenly by the tenants that hold some of it, and a tenant's by its attempts. Whoever asks for
+/// more than its share when there is none left fails by its own doing. Whoever is refused within its share lacks what others
+/// hold, so its run is handed over, to be tried again; and until one has got what it was refused, tenants that hold more
+/// than their share leave it the part of the memory that nothing is admitted to.
 #[derive(Debug)]
 pub struct MemoryLedger {
     limit: usize,
@@ -25,8 +31,42 @@ pub struct MemoryLedger {
 #[derive(Debug, Default)]
 struct State {
     used: usize,
-    /// Only tenants that hold something.
-    tenants: HashMap<String, usize>,
+    /// Only tenants that hold something, or have attempts.
+    tenants: HashMap<String, Tenant>,
+    /// Tenants of which an attempt was refused within its share, and what it would have held.
+    wanting: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, Default)]
+struct Tenant {
+    held: usize,
+    attempts: usize,
+}
+
+impl State {
+    /// Tenants among which the memory is shared: this one, those that hold some and those that were refused it.
+    fn sharing(&self, tenant: &str) -> usize {
+        let holding = self.tenants.iter().filter(|(_, other)| other.held > 0).map(|(name, _)| name.as_str());
+        let all: BTreeSet<&str> = holding.chain(self.wanting.keys().map(String::as_str)).chain([tenant]).collect();
+        all.len()
+    }
+
+    fn forget_idle(&mut self, tenant: &str) {
+        if self.tenants.get(tenant).is_some_and(|tenant| tenant.held == 0 && tenant.attempts == 0) {
+            self.tenants.remove(tenant);
+        }
+        if self.used == 0 {
+            self.wanting.clear();
+        }
+    }
+}
+
+/// Why no more is to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Refused {
+    full: MemoryFull,
+    /// Whoever asked would not have held more than its even share.
+    within_share: bool,
 }
 
 /// Whose memory is full.
@@ -66,24 +106,36 @@ impl MemoryLedger {
     pub fn admits(&self, tenant: &str, tenant_limit: Option<usize>) -> bool {
         let below = |used: usize, limit: usize| (used as u128) * 100 < (limit as u128) * ADMISSION_PERCENT;
         let state = self.state();
-        let held = state.tenants.get(tenant).copied().unwrap_or(0);
+        let held = state.tenants.get(tenant).map_or(0, |tenant| tenant.held);
         below(state.used, self.limit) && below(held, self.tenant_limit(tenant_limit))
     }
 
-    fn charge(&self, tenant: &str, tenant_limit: usize, bytes: usize) -> Result<(), MemoryFull> {
+    /// `own` is what the attempt holds of that already.
+    fn charge(&self, tenant: &str, tenant_limit: usize, own: usize, bytes: usize) -> Result<(), Refused> {
         let mut state = self.state();
+        let own = own.saturating_add(bytes);
         let used = state.used.saturating_add(bytes);
-        let held = state.tenants.get(tenant).copied().unwrap_or(0).saturating_add(bytes);
+        let (held, attempts) = state.tenants.get(tenant).map_or((0, 1), |tenant| (tenant.held, tenant.attempts.max(1)));
+        let held = held.saturating_add(bytes);
         if held > tenant_limit {
-            return Err(MemoryFull::Tenant(tenant_limit));
+            let within_share = own <= tenant_limit / attempts;
+            return Err(Refused { full: MemoryFull::Tenant(tenant_limit), within_share });
         }
-        if used > self.limit {
-            return Err(MemoryFull::Host(self.limit));
+        // Below that nobody has to be told apart.
+        if used > self.admitted() {
+            let within_share = held <= self.limit / state.sharing(tenant);
+            let room = if within_share || state.wanting.is_empty() { self.limit } else { self.admitted() };
+            if used > room {
+                if within_share {
+                    state.wanting.insert(tenant.to_owned(), own);
+                }
+                return Err(Refused { full: MemoryFull::Host(self.limit), within_share });
+            }
         }
         state.used = used;
         match state.tenants.get_mut(tenant) {
-            Some(all) => *all = held,
-            None => drop(state.tenants.insert(tenant.to_owned(), held)),
+            Some(tenant) => tenant.held = held,
+            None => drop(state.tenants.insert(tenant.to_owned(), Tenant { held, attempts: 0 })),
         }
         Ok(())
     }
@@ -91,12 +143,31 @@ impl MemoryLedger {
     fn give_back(&self, tenant: &str, bytes: usize) {
         let mut state = self.state();
         state.used = state.used.saturating_sub(bytes);
-        if let Some(held) = state.tenants.get_mut(tenant) {
-            *held = held.saturating_sub(bytes);
-            if *held == 0 {
-                state.tenants.remove(tenant);
-            }
+        if let Some(tenant) = state.tenants.get_mut(tenant) {
+            tenant.held = tenant.held.saturating_sub(bytes);
         }
+        state.forget_idle(tenant);
+    }
+
+    fn begin(&self, tenant: &str) {
+        self.state().tenants.entry(tenant.to_owned()).or_default().attempts += 1;
+    }
+
+    /// An attempt has ended that held so much and was refused nothing that was its share.
+    fn end(&self, tenant: &str, held: usize, content: bool) {
+        let mut state = self.state();
+        if let Some(tenant) = state.tenants.get_mut(tenant) {
+            tenant.attempts = tenant.attempts.saturating_sub(1);
+        }
+        if content && state.wanting.get(tenant).is_some_and(|wanted| *wanted <= held) {
+            state.wanting.remove(tenant);
+        }
+        state.forget_idle(tenant);
+    }
+
+    /// From here on, nothing is admitted.
+    fn admitted(&self) -> usize {
+        usize::try_from(self.limit as u128 * ADMISSION_PERCENT / 100).unwrap_or(usize::MAX)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -136,7 +207,11 @@ impl MemoryShare {
     ///
     /// The tenant or the host has no more to give; then nothing has changed.
     pub fn grow(&mut self, bytes: usize) -> Result<(), MemoryFull> {
-        self.ledger.charge(&self.tenant, self.tenant_limit, bytes)?;
+        self.charge(bytes).map_err(|refused| refused.full)
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), Refused> {
+        self.ledger.charge(&self.tenant, self.tenant_limit, self.held, bytes)?;
         self.held += bytes;
         Ok(())
     }
@@ -153,28 +228,62 @@ impl Drop for MemoryShare {
 pub(crate) struct MemoryMeter {
     attempt: Arc<Attempt>,
     share: MemoryShare,
+    /// It was refused what was its share.
+    wanting: bool,
 }
+
+/// An attempt wanted no more than its share, and others hold it: the guest ends with this, whatever it would have made of a
+/// refusal, because another time it may have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", match .0 {
+    MemoryFull::Host(limit) => format!(
+        "its tenant holds no more than an even share, and all guests of this host, which may hold {limit} bytes together \
+         ([host] memory), leave it no memory"
+    ),
+    MemoryFull::Tenant(limit) => format!(
+        "it holds no more than an even share, and all attempts of its tenant on this host, which may hold {limit} bytes \
+         together (tenant_memory), leave it no memory"
+    ),
+    MemoryFull::Attempt => "it may hold no more (memory)".to_owned(),
+})]
+pub(crate) struct WantOfMemory(MemoryFull);
 
 /// What wasmtime keeps for one table element.
 const TABLE_ELEMENT: usize = size_of::<usize>();
 
 impl MemoryMeter {
     pub(crate) fn new(attempt: Arc<Attempt>, share: MemoryShare) -> Self {
-        MemoryMeter { attempt, share }
+        share.ledger.begin(&share.tenant);
+        MemoryMeter { attempt, share, wanting: false }
     }
 
-    fn grow(&mut self, current: usize, desired: usize) -> bool {
+    /// Whether the guest may have it.
+    ///
+    /// # Errors
+    ///
+    /// [`WantOfMemory`].
+    fn grow(&mut self, current: usize, desired: usize) -> wasmtime::Result<bool> {
         let growth = desired.saturating_sub(current);
         let grown = if self.share.held.saturating_add(growth) > self.attempt.limits.memory {
-            Err(MemoryFull::Attempt)
+            Err(Refused { full: MemoryFull::Attempt, within_share: false })
         } else {
-            self.share.grow(growth)
+            self.share.charge(growth)
         };
         match grown {
             Ok(()) => self.attempt.set_memory(self.share.held),
-            Err(full) => self.attempt.refuse_growth(full),
+            Err(Refused { full, within_share: true }) => {
+                self.wanting = true;
+                return Err(WantOfMemory(full).into());
+            }
+            Err(Refused { full, .. }) => self.attempt.refuse_growth(full),
         }
-        grown.is_ok()
+        Ok(grown.is_ok())
+    }
+}
+
+impl Drop for MemoryMeter {
+    fn drop(&mut self) {
+        self.share.ledger.end(&self.share.tenant, self.share.held, !self.wanting);
     }
 }
 
@@ -184,7 +293,7 @@ impl ResourceLimiter for MemoryMeter {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(true);
         }
-        Ok(self.grow(current, desired))
+        self.grow(current, desired)
     }
 
     fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -198,7 +307,7 @@ impl ResourceLimiter for MemoryMeter {
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(true);
         }
-        Ok(self.grow(current.saturating_mul(TABLE_ELEMENT), desired.saturating_mul(TABLE_ELEMENT)))
+        self.grow(current.saturating_mul(TABLE_ELEMENT), desired.saturating_mul(TABLE_ELEMENT))
     }
 
     fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -222,96 +331,4 @@ impl ResourceLimiter for MemoryMeter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::attempt::tests::attempt;
-    use crate::limits::Limits;
-
-    fn ledger(limit: usize) -> Arc<MemoryLedger> {
-        Arc::new(MemoryLedger::new(limit))
-    }
-
-    fn meter(ledger: &Arc<MemoryLedger>, tenant: &str, memory: usize) -> (Arc<Attempt>, MemoryMeter) {
-        let attempt = attempt(Limits { memory, ..Limits::default() });
-        let share = MemoryShare::new(ledger.clone(), tenant.to_owned(), None);
-        (attempt.clone(), MemoryMeter::new(attempt, share))
-    }
-
-    fn memory(meter: &mut MemoryMeter, current: usize, desired: usize) -> bool {
-        meter.memory_growing(current, desired, None).expect("no trap")
-    }
-
-    #[test]
-    fn memories_and_tables_share_one_limit() {
-        let (attempt, mut meter) = meter(&ledger(usize::MAX), "a", 1_000);
-        assert!(memory(&mut meter, 0, 600));
-        assert!(meter.table_growing(0, 40, None).expect("no trap"));
-        assert_eq!(attempt.growth_refused(), None);
-        assert!(!memory(&mut meter, 0, 81));
-        assert_eq!(attempt.growth_refused(), Some(MemoryFull::Attempt));
-        assert_eq!(attempt.peak_memory(), 920);
-    }
-
-    #[test]
-    fn failing_earns_no_memory() {
-        let (_, mut meter) = meter(&ledger(usize::MAX), "a", 1_000);
-        assert!(memory(&mut meter, 0, 600));
-        meter.memory_grow_failed(wasmtime::format_err!("exceeds the type's limits")).expect("no trap");
-        assert!(!memory(&mut meter, 600, 1_001));
-    }
-
-    #[test]
-    fn growth_beyond_the_memory_s_own_maximum_is_not_our_refusal() {
-        let (attempt, mut meter) = meter(&ledger(usize::MAX), "a", 1_000);
-        assert!(memory(&mut meter, 0, 600));
-        assert!(meter.memory_growing(600, 2_000, Some(700)).expect("no trap"));
-        meter.memory_grow_failed(wasmtime::format_err!("beyond its maximum")).expect("no trap");
-        assert_eq!(attempt.growth_refused(), None);
-        assert!(meter.memory_growing(600, 700, Some(700)).expect("no trap"));
-    }
-
-    #[test]
-    fn a_tenant_has_a_quarter_and_all_tenants_share_the_host_s() {
-        let ledger = ledger(1_000);
-        let (one, mut first) = meter(&ledger, "a", 1_000);
-        let (two, mut second) = meter(&ledger, "a", 1_000);
-        assert!(memory(&mut first, 0, 200));
-        assert!(!memory(&mut second, 0, 51));
-        assert_eq!((one.growth_refused(), two.growth_refused()), (None, Some(MemoryFull::Tenant(250))));
-        let others: Vec<_> = ["b", "c", "d"].map(|tenant| meter(&ledger, tenant, 1_000)).into();
-        for (_, mut meter) in others {
-            assert!(memory(&mut meter, 0, 250), "a quarter each");
-            // Kept until the end of the test: what is dropped is given back.
-            std::mem::forget(meter);
-        }
-        let (full, mut last) = meter(&ledger, "e", 1_000);
-        assert!(memory(&mut last, 0, 50) && !memory(&mut last, 50, 60));
-        assert_eq!(full.growth_refused(), Some(MemoryFull::Host(1_000)));
-        assert_eq!(ledger.used(), 1_000);
-    }
-
-    #[test]
-    fn what_an_attempt_held_is_given_back_when_it_is_gone() {
-        let ledger = ledger(1_000);
-        let (_, mut gone) = meter(&ledger, "a", 1_000);
-        assert!(memory(&mut gone, 0, 250));
-        drop(gone);
-        assert_eq!(ledger.used(), 0);
-        assert!(ledger.state().tenants.is_empty(), "a tenant without guests is forgotten");
-    }
-
-    #[test]
-    fn nothing_is_admitted_beyond_four_fifths_of_the_host_or_the_tenant() {
-        let ledger = ledger(1_000);
-        let (_, mut a) = meter(&ledger, "a", 1_000);
-        assert!(memory(&mut a, 0, 190) && ledger.admits("a", None));
-        assert!(memory(&mut a, 190, 200) && !ledger.admits("a", None), "a tenant has 250, four fifths of it are 200");
-        assert!(ledger.admits("a", Some(1_000)) && ledger.admits("b", None));
-        let share = |tenant: &str| MemoryShare::new(ledger.clone(), tenant.to_owned(), Some(1_000));
-        let mut b = share("b");
-        b.grow(600).expect("there is room");
-        assert!(!ledger.admits("c", None), "four fifths of the host are in use");
-        drop(b);
-        assert!(ledger.admits("c", None));
-    }
-}
+mod tests;

@@ -101,13 +101,34 @@ pub enum FailureKind {
     OutputTooLarge,
     /// Could not be started, for a reason that lies in the plugin or its input.
     Start,
-    /// Could not be started for want of the host's resources: another host, or a later try, may succeed.
+    /// Could not be started, or not go on, for want of the host's resources, none of which it had too much of: another host,
+    /// or a later try, may succeed.
     NoResources,
     /// The host itself failed while it executed the guest.
     Host,
 }
 
 impl FailureKind {
+    /// All kinds.
+    pub const ALL: [FailureKind; 16] = [
+        FailureKind::Trap,
+        FailureKind::Stack,
+        FailureKind::Exit,
+        FailureKind::Memory,
+        FailureKind::Timeout,
+        FailureKind::Cpu,
+        FailureKind::Fuel,
+        FailureKind::Budget,
+        FailureKind::Handles,
+        FailureKind::Random,
+        FailureKind::Interrupted,
+        FailureKind::Lost,
+        FailureKind::OutputTooLarge,
+        FailureKind::Start,
+        FailureKind::NoResources,
+        FailureKind::Host,
+    ];
+
     /// The word that is recorded.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -250,8 +250,14 @@ pub enum Counted {
     Components,
     /// Functions.
     Functions,
+    /// Instances of components.
+    ComponentInstances,
     /// Globals.
     Globals,
+    /// Imports of core modules.
+    CoreImports,
+    /// Items of passive element segments.
+    PassiveElements,
     /// Bytes of one function.
     BodyBytes,
     /// Locals of one function.
@@ -269,7 +275,10 @@ impl Counted {
             Counted::CoreModules => "core modules",
             Counted::Components => "nested components",
             Counted::Functions => "functions",
+            Counted::ComponentInstances => "instances of components",
             Counted::Globals => "globals",
+            Counted::CoreImports => "imports of core modules",
+            Counted::PassiveElements => "items in passive element segments",
             Counted::BodyBytes => "bytes in one function",
             Counted::Locals => "locals in one function",
             Counted::Imports => "imports",

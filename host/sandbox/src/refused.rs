@@ -48,6 +48,27 @@ impl Refused {
     }
 }
 
+/// Digests whose first try at a compiler was too short: they are spared it.
+#[derive(Default)]
+pub(crate) struct Slow(Mutex<VecDeque<Digest>>);
+
+impl Slow {
+    pub(crate) fn has(&self, digest: &Digest) -> bool {
+        self.all().contains(digest)
+    }
+
+    pub(crate) fn add(&self, digest: Digest) {
+        let mut all = self.all();
+        all.retain(|other| *other != digest);
+        all.truncate(REMEMBERED - 1);
+        all.push_front(digest);
+    }
+
+    fn all(&self) -> MutexGuard<'_, VecDeque<Digest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,12 @@
-//! The sandbox itself: engine, threads, cache; loading and starting.
+//! The sandbox itself: engine, threads, cache; starting.
 
 use std::fmt;
 use std::io;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::runtime::Runtime;
@@ -23,15 +24,19 @@ use crate::guest::{self, Call, Outward};
 use crate::imports;
 use crate::invocation::{Invocation, MonotonicClock, RunFacts};
 use crate::limits::Limits;
-use crate::load::{Known, Loader};
+use crate::load::Loader;
 use crate::memory::{MemoryLedger, MemoryShare};
 use crate::outbound::{HttpClient, Resolve, Sender, SystemResolver};
 use crate::outcome::FailureKind;
-use crate::plugin::{Plugin, PluginBytes, read_plugin_file};
-use crate::refusal::PluginError;
-use crate::refused::Refused;
+use crate::plugin::Plugin;
+use crate::refused::{Refused, Slow};
 use crate::ticker::{Ticker, Ticking};
 use crate::turns::Turns;
+
+mod loading;
+
+/// The examples' plugins take a tenth of it.
+const FIRST_TRY: Duration = Duration::from_secs(3);
 
 /// What a sandbox is made with.
 #[derive(Clone)]
@@ -40,6 +45,9 @@ pub struct SandboxSettings {
     pub compiler: CompilerCommand,
     /// What compiling one plugin may use.
     pub compile_limits: CompileLimits,
+    /// Processor time of the first try to compile a plugin. What takes longer is tried once more, behind all plugins that
+    /// have not had their first try, so that nobody's small plugin waits for somebody's large one.
+    pub first_try: Duration,
     /// Where compiled code is kept: a directory of this host's own, made where it is missing. None takes a new one among the
     /// system's temporary files, which goes with the sandbox.
     pub cache_dir: Option<PathBuf>,
@@ -67,6 +75,7 @@ impl SandboxSettings {
         SandboxSettings {
             compiler,
             compile_limits: CompileLimits::default(),
+            first_try: FIRST_TRY,
             cache_dir: None,
             cache_bytes: 4 * 1024 * 1024 * 1024,
             guest_threads: processors(),
@@ -84,6 +93,7 @@ impl fmt::Debug for SandboxSettings {
         f.debug_struct("SandboxSettings")
             .field("compiler", &self.compiler)
             .field("compile_limits", &self.compile_limits)
+            .field("first_try", &self.first_try)
             .field("cache_dir", &self.cache_dir)
             .field("cache_bytes", &self.cache_bytes)
             .field("guest_threads", &self.guest_threads)
@@ -121,8 +131,10 @@ pub struct Sandbox {
     /// Made when the first plugin asks for it.
     metered: Mutex<Option<Arc<Lane>>>,
     memory: Arc<MemoryLedger>,
-    /// Turns at compiling.
+    /// Turns at first tries to compile.
     compilers: Turns,
+    /// Turns at tries that take longer.
+    long_compilers: Turns,
     /// Places for guests.
     places: Arc<Semaphore>,
     guests: Background,
@@ -147,13 +159,14 @@ impl Lane {
         let compiler = Compiler {
             command: settings.compiler.clone(),
             limits: settings.compile_limits,
+            first_try: settings.first_try,
             engine: cache.engine_hash().to_owned(),
             metered,
         };
         let linker = imports::linker(&engine).map_err(SandboxError::engine)?;
         let ticker = Ticker::start(&engine).map_err(SandboxError::Threads)?;
-        let (clock, refused) = (settings.clock.clone(), Refused::default());
-        Ok(Lane { loader: Arc::new(Loader { engine, linker, cache, compiler, clock, refused }), ticker })
+        let (clock, refused, slow) = (settings.clock.clone(), Refused::default(), Slow::default());
+        Ok(Lane { loader: Arc::new(Loader { engine, linker, cache, compiler, clock, refused, slow }), ticker })
     }
 }
 
@@ -176,77 +189,13 @@ impl Sandbox {
             metered: Mutex::new(None),
             memory,
             compilers: Turns::new(compilers, compilers),
+            long_compilers: Turns::new(compilers.div_ceil(2), compilers.div_ceil(2)),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Background::new(engine::guest_runtime(settings.guest_threads.max(1)))?,
             watch: Background::new(engine::supervising_runtime())?,
             _network: network,
             http: Arc::new(http),
             settings,
-        })
-    }
-
-    /// Reads and loads a plugin's file. See [`Sandbox::load_bytes`].
-    ///
-    /// # Errors
-    ///
-    /// [`PluginError`], with the reason.
-    pub async fn load(&self, tenant: &str, path: &Path) -> Result<Arc<Plugin>, PluginError> {
-        self.load_bytes(tenant, self.read(path).await?).await
-    }
-
-    /// Reads and loads a plugin's file so that its fuel is counted. See [`Sandbox::load_bytes_metered`].
-    ///
-    /// # Errors
-    ///
-    /// [`PluginError`], with the reason.
-    pub async fn load_metered(&self, tenant: &str, path: &Path) -> Result<Arc<Plugin>, PluginError> {
-        self.load_bytes_metered(tenant, self.read(path).await?).await
-    }
-
-    /// Validates, compiles (or finds compiled) and links a plugin of a tenant.
-    ///
-    /// The work is done on threads and in processes of its own: this only waits, on any runtime. Half as many compilers as
-    /// processors work at a time, at least one, and tenants take turns at them. Bytes that were refused are refused again
-    /// from memory. What waits holds its bytes: how much may wait is the caller's to bound.
-    ///
-    /// # Errors
-    ///
-    /// [`PluginError`], with the reason.
-    pub async fn load_bytes(&self, tenant: &str, bytes: impl Into<PluginBytes>) -> Result<Arc<Plugin>, PluginError> {
-        self.load_in(&self.plain, tenant, bytes.into()).await
-    }
-
-    /// Like [`Sandbox::load_bytes`], with code that counts fuel: it runs somewhat slower, and attempts of it can be given
-    /// [a limit](Limits::fuel).
-    ///
-    /// # Errors
-    ///
-    /// [`PluginError`], with the reason.
-    pub async fn load_bytes_metered(
-        &self,
-        tenant: &str,
-        bytes: impl Into<PluginBytes>,
-    ) -> Result<Arc<Plugin>, PluginError> {
-        let lane = self.metered_lane().map_err(|error| PluginError::Host(Arc::new(io::Error::other(error))))?;
-        self.load_in(&lane, tenant, bytes.into()).await
-    }
-
-    /// The part of [`Sandbox::load_bytes`], or of [`Sandbox::load_bytes_metered`], that needs no compiler and waits for none.
-    /// None when the bytes must be compiled.
-    ///
-    /// # Errors
-    ///
-    /// [`PluginError`], with the reason.
-    pub async fn find_bytes(&self, bytes: &PluginBytes, metered: bool) -> Result<Option<Arc<Plugin>>, PluginError> {
-        let known = if metered {
-            let lane = self.metered_lane().map_err(|error| PluginError::Host(Arc::new(io::Error::other(error))))?;
-            self.find_in(&lane, bytes).await?
-        } else {
-            self.find_in(&self.plain, bytes).await?
-        };
-        Ok(match known {
-            Known::Ready(plugin) => Some(plugin),
-            Known::No(..) => None,
         })
     }
 
@@ -300,43 +249,6 @@ impl Sandbox {
         Outward { effects, http: self.http.clone(), sender }
     }
 
-    async fn read(&self, path: &Path) -> Result<Vec<u8>, PluginError> {
-        let path = path.to_owned();
-        self.apart("plugin-reader", move || read_plugin_file(&path)).await?
-    }
-
-    async fn find_in(&self, lane: &Lane, bytes: &PluginBytes) -> Result<Known, PluginError> {
-        let (loader, bytes) = (lane.loader.clone(), bytes.clone());
-        Ok(self.apart("plugin-loader", move || loader.find(&bytes)).await??)
-    }
-
-    async fn load_in(&self, lane: &Lane, tenant: &str, bytes: PluginBytes) -> Result<Arc<Plugin>, PluginError> {
-        let (glance, spent) = match self.find_in(lane, &bytes).await? {
-            Known::Ready(plugin) => return Ok(plugin),
-            Known::No(glance, spent) => (glance, spent),
-        };
-        let turn = self.compilers.take(tenant).await;
-        let loader = lane.loader.clone();
-        let compiled = self.apart("plugin-compiler", move || {
-            let _turn = turn;
-            loader.compile(&bytes, glance, spent)
-        });
-        compiled.await?
-    }
-
-    /// The engine that counts fuel, made when it is first asked for.
-    fn metered_lane(&self) -> Result<Arc<Lane>, PluginError> {
-        let failed = |error: SandboxError| PluginError::Host(Arc::new(io::Error::other(error)));
-        let mut metered = self.metered.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = &*metered {
-            return Ok(lane.clone());
-        }
-        let (engine, _) =
-            engine::metered_engine(self.settings.max_guests).map_err(|error| failed(SandboxError::engine(error)))?;
-        let lane = Arc::new(Lane::new(engine, &self.settings, true).map_err(failed)?);
-        Ok(metered.insert(lane).clone())
-    }
-
     fn ticking(&self, metered: bool) -> Ticking {
         let lane = self.metered.lock().unwrap_or_else(PoisonError::into_inner);
         match &*lane {
@@ -363,27 +275,6 @@ impl Sandbox {
             let message = "as many guests as this host takes at a time are running already";
             (FailureKind::NoResources, message.to_owned())
         })
-    }
-
-    /// Runs blocking work on a named thread of low priority. The thread ends when the work does and never before: a compiler
-    /// that it starts ends with it.
-    async fn apart<T: Send + 'static>(
-        &self,
-        name: &str,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, PluginError> {
-        let (done, result) = oneshot::channel();
-        thread::Builder::new()
-            .name(name.to_owned())
-            .stack_size(LOADER_STACK)
-            .spawn(move || {
-                engine::lower_priority();
-                // Nobody listens any more when the caller gave up.
-                let _ = done.send(work());
-            })
-            .map_err(|error| PluginError::Host(Arc::new(error)))?;
-        // The thread's own message was printed by the panic hook.
-        result.await.map_err(|_| PluginError::Host(Arc::new(io::Error::other("the loading thread panicked"))))
     }
 }
 
@@ -417,9 +308,6 @@ impl fmt::Debug for Sandbox {
         f.debug_struct("Sandbox").field("allocation", &self.allocation).finish_non_exhaustive()
     }
 }
-
-/// Linking compares types, which recurses.
-const LOADER_STACK: usize = 8 * 1024 * 1024;
 
 fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)

@@ -4,16 +4,27 @@
 //! was seen to do so. The largest honest guest known has 14 modules, 13 354 functions, a body of 427 KB and 271 locals.
 
 use serde::{Deserialize, Serialize};
-use wasmparser::{BinaryReaderError, FunctionBody, Parser, Payload};
+use wasmparser::{BinaryReaderError, ElementItems, ElementKind, ElementSectionReader, FunctionBody, Parser, Payload};
 
 use crate::refusal::{Counted, Refusal};
 use crate::text;
+
+mod instances;
+
+use instances::Instances;
 
 const MAX_CORE_MODULES: u64 = 32;
 const MAX_COMPONENTS: u64 = 64;
 const MAX_FUNCTIONS: u64 = 50_000;
 /// Each instance of a module has a place for each of its globals, which no limit of memory counts.
 const MAX_GLOBALS: u64 = 10_000;
+/// Each instance of a module has a place for each of its imports. (The pool bounds these and globals anew, all instances of
+/// a guest together; where there is no pool, nothing else does.)
+const MAX_CORE_IMPORTS: u64 = 10_000;
+/// Items of passive element segments: each instance of a module keeps 16 bytes for each of them, which no limit of memory
+/// counts. In all 64 instances that a guest may have this is a MiB, as much as the engine gives to everything else that
+/// instances hold outside of memories and tables. Compilers make none: the items of active segments go into the table.
+const MAX_PASSIVE_ELEMENTS: u64 = 1_000;
 const MAX_BODY: u64 = 1024 * 1024;
 const MAX_LOCALS: u64 = 2_000;
 /// Imports and exports of the component itself.
@@ -74,6 +85,9 @@ struct Scan {
     components: u64,
     functions: u64,
     globals: u64,
+    core_imports: u64,
+    passive_elements: u64,
+    instances: Instances,
 }
 
 enum Stop {
@@ -89,6 +103,7 @@ impl From<BinaryReaderError> for Stop {
 
 impl Scan {
     fn payload(&mut self, payload: &Payload<'_>) -> Result<(), Stop> {
+        self.instances.payload(payload)?;
         match payload {
             Payload::ModuleSection { .. } => {
                 self.depth += 1;
@@ -108,6 +123,14 @@ impl Scan {
             Payload::GlobalSection(globals) => {
                 self.globals += u64::from(globals.count());
                 at_most(Counted::Globals, self.globals, MAX_GLOBALS)?;
+            }
+            Payload::ImportSection(imports) => {
+                self.core_imports += u64::from(imports.count());
+                at_most(Counted::CoreImports, self.core_imports, MAX_CORE_IMPORTS)?;
+            }
+            Payload::ElementSection(segments) => {
+                self.passive_elements += passive_items(segments)?;
+                at_most(Counted::PassiveElements, self.passive_elements, MAX_PASSIVE_ELEMENTS)?;
             }
             Payload::CodeSectionEntry(body) => body_is_bounded(body)?,
             Payload::ComponentImportSection(imports) if self.depth == 0 => {
@@ -132,6 +155,20 @@ impl Scan {
         }
         Ok(())
     }
+}
+
+fn passive_items(segments: &ElementSectionReader<'_>) -> Result<u64, BinaryReaderError> {
+    let mut items = 0;
+    for segment in segments.clone() {
+        let segment = segment?;
+        if matches!(segment.kind, ElementKind::Passive) {
+            items += u64::from(match segment.items {
+                ElementItems::Functions(items) => items.count(),
+                ElementItems::Expressions(_, items) => items.count(),
+            });
+        }
+    }
+    Ok(items)
 }
 
 fn body_is_bounded(body: &FunctionBody<'_>) -> Result<(), Stop> {

@@ -33,6 +33,13 @@ pub(crate) fn bound(text: &str, max: usize) -> String {
     format!("{}{mark}", &text[..end])
 }
 
+/// Bytes in the largest unit that says them exactly: `128 MiB`, `1000 bytes`.
+pub(crate) fn size(bytes: usize) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
+}
+
 const MARK: &str = "…";
 
 fn is_unsafe(c: char) -> bool {
@@ -73,5 +80,10 @@ mod tests {
         for max in 0..12 {
             assert!(bound("äöüß€€", max).len() <= max);
         }
+    }
+
+    #[test]
+    fn sizes_are_told_in_units_that_say_them_exactly() {
+        assert_eq!([0, 1_000, 64 << 10, 128 << 20].map(size), ["0 bytes", "1000 bytes", "64 KiB", "128 MiB"]);
     }
 }

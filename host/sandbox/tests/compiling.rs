@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_sandbox::{
@@ -91,10 +92,16 @@ async fn huge_numbers_of_empty_functions_are_refused_before_they_are_compiled() 
 }
 
 #[tokio::test]
-async fn a_tiny_file_of_components_that_instantiate_each_other_twice_is_refused_for_its_memory() {
+async fn a_tiny_file_of_components_that_instantiate_each_other_twice_is_refused_before_it_is_compiled() {
     let bytes = doubling_components(&guest("", ""), 50);
     assert!(bytes.len() < 10_000);
-    assert_eq!(word(CompileLimits { memory: 400 * MIB, ..CompileLimits::default() }, bytes).await, "compile-memory");
+    assert_eq!(word(tight(), bytes).await, "too-complex");
+}
+
+#[tokio::test]
+async fn code_that_needs_more_memory_than_a_compiler_may_have_is_refused_for_that() {
+    let limits = CompileLimits { memory: 300 * MIB, ..CompileLimits::default() };
+    assert_eq!(word(limits, guest(&empty_functions(49_000), "")).await, "compile-memory");
 }
 
 #[tokio::test]
@@ -123,9 +130,17 @@ fn scripted(dir: &Path, script: &str) -> Sandbox {
     fs::write(&path, format!("#!/bin/sh\necho begun >> begun\n{script}\n")).expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("it may be run");
     let compiler = CompilerCommand { program: path, args: Vec::new() };
+    // One try with all the time there is.
+    let first_try = Duration::MAX;
     let compile_limits = CompileLimits { wall: Duration::from_secs(2), ..CompileLimits::default() };
-    Sandbox::new(SandboxSettings { compiler, compile_limits, cache_dir: Some(dir.join("code")), ..settings() })
-        .expect("a sandbox")
+    Sandbox::new(SandboxSettings {
+        compiler,
+        compile_limits,
+        first_try,
+        cache_dir: Some(dir.join("code")),
+        ..settings()
+    })
+    .expect("a sandbox")
 }
 
 #[tokio::test]
@@ -213,7 +228,7 @@ async fn a_compiler_finds_no_environment_and_works_in_the_directory_of_compiled_
 #[tokio::test]
 async fn a_compiler_limits_itself_and_keeps_nothing_that_was_open() {
     let sandbox =
-        limited(CompileLimits { memory: 2_000 * MIB, cpu: Duration::from_secs(5), ..CompileLimits::default() });
+        limited(CompileLimits { memory: 2_000 * MIB, cpu: Duration::from_secs(2), ..CompileLimits::default() });
     // Somebody else's descriptor, handed on to every child.
     let leaked = tempfile::tempfile().expect("a file");
     rustix::io::fcntl_setfd(&leaked, rustix::io::FdFlags::empty()).expect("it is handed on");
@@ -228,7 +243,7 @@ async fn a_compiler_limits_itself_and_keeps_nothing_that_was_open() {
     let (limits, oom, open) = watch.await.expect("it was seen");
     let row = |name: &str| limits.lines().find(|line| line.starts_with(name)).expect(name).to_owned();
     assert!(row("Max address space").contains("2097152000"), "{limits}");
-    assert!(row("Max cpu time").split_whitespace().any(|word| word == "5"), "{limits}");
+    assert!(row("Max cpu time").split_whitespace().any(|word| word == "2"), "{limits}");
     assert!(row("Max file size").contains("268435456") && row("Max core file size").contains(" 0 "), "{limits}");
     assert_eq!(oom.trim(), "1000");
     assert!(open.iter().all(|fd| *fd <= 2), "{open:?}");
@@ -271,6 +286,44 @@ async fn a_tenant_with_many_bombs_keeps_another_waiting_for_one_turn() {
     let ((), before) = tokio::join!(all, other);
     // Those that had their turn when it came, and one each that may have ended beside it.
     assert!(before <= compilers * 2, "{before} bombs of {} came first", compilers * 4);
+}
+
+#[tokio::test]
+async fn what_takes_long_to_compile_keeps_nobody_waiting_after_its_first_try() {
+    let first_try = Duration::from_secs(1);
+    let sandbox = Arc::new(Sandbox::new(SandboxSettings { first_try, ..settings() }).expect("a sandbox"));
+    // More of them than there can be compilers, each of another tenant.
+    let count = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    let bombs: Vec<_> = (0..count)
+        .map(|n| {
+            let (sandbox, bytes) = (sandbox.clone(), guest(&nested_loops(5_000, 1_900 + n), ""));
+            tokio::spawn(async move { sandbox.load_bytes(&format!("evil{n}"), bytes).await })
+        })
+        .collect();
+    let children = || {
+        let tasks = fs::read_dir("/proc/self/task").expect("it is there");
+        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok()).any(|all| !all.is_empty())
+    };
+    while !children() {
+        tokio::task::yield_now().await;
+    }
+    for n in 0..3 {
+        let plugin = sandbox.load_bytes("good", guest("", &format!("(drop (i32.const {n}))"))).await;
+        assert_eq!(plugin.expect("it loads").origin(), CodeOrigin::Compiled);
+    }
+    assert!(bombs.iter().all(|bomb| !bomb.is_finished()), "a bomb came to its end first");
+}
+
+#[tokio::test]
+async fn what_takes_longer_than_the_first_try_is_compiled_all_the_same_and_then_spared_it() {
+    let sandbox = Sandbox::new(SandboxSettings { first_try: Duration::from_secs(1), ..settings() }).expect("a sandbox");
+    let slow = guest(&nested_loops(1_500, 1_000), "");
+    let tried = sandbox.try_bytes("acme", slow.clone(), false).await.expect("it is no bomb");
+    assert!(tried.is_none(), "this machine compiles it within a second");
+    assert!(sandbox.try_bytes("acme", slow.clone(), false).await.expect("it is no bomb").is_none());
+    let plugin = sandbox.load_bytes("acme", slow.clone()).await.expect("it takes its time");
+    assert_eq!(plugin.origin(), CodeOrigin::Compiled);
+    assert!(sandbox.try_bytes("acme", slow, false).await.expect("it is compiled").is_some());
 }
 
 async fn join_all(work: impl Iterator<Item = impl Future<Output = ()>>) {

@@ -91,11 +91,16 @@ async fn a_component_of_another_world_is_refused_with_what_was_found() {
 
 #[tokio::test]
 async fn a_handler_of_another_version_is_refused_and_named() {
-    let next = of_world(
-        "package leasehold:job@0.2.0; interface handler { handle: func(); } world other { export handler; }",
-        r#"(func (export "leasehold:job/handler@0.2.0#handle"))"#,
-    );
-    assert_eq!(refusal(&next).await, Refusal::WrongVersion { found: "leasehold:job/handler@0.2.0".to_owned() });
+    for version in ["0.2.0", "0.1.0-rc.1"] {
+        let name = format!("leasehold:job/handler@{version}");
+        let next = of_world(
+            &format!(
+                "package leasehold:job@{version}; interface handler {{ handle: func(); }} world other {{ export handler; }}"
+            ),
+            &format!(r#"(func (export "{name}#handle"))"#),
+        );
+        assert_eq!(refusal(&next).await, Refusal::WrongVersion { found: name });
+    }
 }
 
 #[tokio::test]

@@ -58,6 +58,9 @@ impl Bench {
     /// # Errors
     /// See [`CliError`].
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
+        if cfg!(debug_assertions) {
+            tell("this is a debug build: its figures say nothing about a release");
+        }
         match &self.what {
             What::Store(store) => store.run(global, out).await,
             What::Sandbox(sandbox) => sandbox.run(global, out).await,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use leasehold::config::{Config, Place, Problem, Problems};
+use leasehold::plugins::Findings;
 use leasehold::{clock, plugins, zones};
 use leasehold_sandbox::{Sandbox, SandboxSettings};
 use serde::Serialize;
@@ -29,7 +30,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// Prints a line a problem. Nothing is kept on disk, but for `--compile`: plugins are compiled anew.
+    /// Prints a line a problem, and notes to standard error. Nothing is kept on disk, but for `--compile`: plugins are compiled anew.
     ///
     /// # Errors
     /// The sandbox cannot start.
@@ -39,8 +40,10 @@ impl Check {
         }
         let sources = global.sources()?;
         let loader = Compiler(Arc::new(Sandbox::new(sandbox_settings()?)?));
-        let problems = plugins::check(&sources, zones::load(), loader, clock::wall()).await;
+        let Findings { problems, notes } = plugins::check(&sources, zones::load(), loader, clock::wall()).await;
         tell(&problems, out)?;
+        out.flush()?;
+        tell_notes(&notes);
         Ok(if problems.is_empty() { Exit::Success } else { Exit::Usage })
     }
 }
@@ -75,6 +78,8 @@ async fn compile(global: &Global, out: &mut Output) -> Result<Exit, CliError> {
     let refused = tale.refused;
     let problems = untold(&catalog.problems(), &refused);
     tell(&problems, out)?;
+    out.flush()?;
+    tell_notes(&catalog.notes());
     Ok(match (refused.is_empty(), problems.is_empty()) {
         (false, _) => Exit::Failed,
         (true, false) => Exit::Usage,
@@ -101,6 +106,14 @@ fn tell(problems: &Problems, out: &mut Output) -> Result<(), CliError> {
     match problems.more() {
         0 => Ok(()),
         more => out.object(&serde_json::json!({ "more": more })),
+    }
+}
+
+/// Results are what is wrong: a note is none, so it goes where logs go.
+fn tell_notes(notes: &Problems) {
+    notes.iter().for_each(|note| tracing::warn!("note: {note}"));
+    if notes.more() > 0 {
+        tracing::warn!("note: and {} more", notes.more());
     }
 }
 

@@ -187,6 +187,15 @@ pub(super) enum CliError {
         #[source]
         source: PluginError,
     },
+    /// A file that is only looked at.
+    #[error("{} cannot be inspected", file.display())]
+    PluginFile {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: PluginError,
+    },
     /// The host.
     #[error("the host cannot start")]
     Start(#[from] StartError),
@@ -200,6 +209,14 @@ pub(super) enum CliError {
     NoJob {
         /// What was asked for.
         job: JobKey,
+    },
+    /// A job that is there and cannot run.
+    #[error("the job {job} cannot run: {reason}")]
+    NotServed {
+        /// What was asked for.
+        job: JobKey,
+        /// Why.
+        reason: String,
     },
     /// A job that the store has never heard of.
     #[error("there is no job {job} in the store; `leasehold jobs` lists them")]
@@ -261,6 +278,15 @@ impl CliError {
             | CliError::Zone(_) => Exit::Usage,
             _ => Exit::Failed,
         }
+    }
+
+    /// For programs that wait for an object.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        let message = match self {
+            CliError::Config(problems) => problems.to_string(),
+            _ => chain(self),
+        };
+        serde_json::json!({ "error": { "message": message } })
     }
 
     /// Tells it on standard error.

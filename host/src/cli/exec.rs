@@ -12,7 +12,7 @@ use leasehold::{clock, guest_limits};
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_sandbox::{
-    Effects, Ended, Execution, Invocation, LogLevel, LogLine, RunFacts, Sandbox, StopReason, escape,
+    Effects, Ended, Execution, HttpGrants, Invocation, LogLevel, LogLine, RunFacts, Sandbox, StopReason, escape,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,7 +25,7 @@ use super::loader::sandbox_settings;
 use super::output::Output;
 use super::record::{FailureRecord, OutputRecord};
 use super::signals::EndSignals;
-use super::text::{block, plain};
+use super::text::{detail, plain};
 use super::{Exit, Global, payload, value};
 
 mod said;
@@ -76,6 +76,11 @@ pub(super) struct Exec {
     log_level: LogLevel,
 }
 
+/// Why no request is sent, whatever manifests and operators say.
+const NO_REQUESTS: &str = "`leasehold exec` grants nothing, so a handler's requests can be tried on a host only";
+/// The code of the SDKs for an input that is not what the handler wants.
+const BAD_INPUT: &str = "bad-input";
+
 impl Exec {
     /// Runs the handler. Its log goes to standard error as it comes, its output to standard output.
     ///
@@ -102,7 +107,7 @@ impl Exec {
             logs: Arc::new(Sink(sink)),
             log_level: self.log_level,
             idempotency_secret: random()?,
-            effects: Effects::default(),
+            effects: Effects { http: Arc::new(HttpGrants::never(NO_REQUESTS)), ..Effects::default() },
         };
         let execution = sandbox.start(&plugin, invocation);
         let (ended, said) = follow(execution, signals, lines, out.is_json()).await;
@@ -158,7 +163,13 @@ impl Exec {
         }
         match end {
             End::Success(output) => print_output(&output, out).map(|()| Exit::Success),
-            End::Failed(failure) => Err(CliError::Handler(failure_text(&self.file.to_string_lossy(), &failure))),
+            End::Failed(failure) => {
+                let hint = match (&self.payload, failure.code.as_str()) {
+                    (None, BAD_INPUT) => "\n  it was given no payload: write --payload and JSON, or --payload @FILE",
+                    _ => "",
+                };
+                Err(CliError::Handler(failure_text(&self.file.to_string_lossy(), &failure) + hint))
+            }
             End::Interrupted => {
                 Err(CliError::Handler(format!("{} was interrupted", plain(&self.file.to_string_lossy()))))
             }
@@ -264,7 +275,7 @@ pub(super) fn print_output(output: &[u8], out: &mut Output) -> Result<(), CliErr
 pub(super) fn failure_text(what: &str, failure: &Failure) -> String {
     let mut text = format!("{} failed: {}: {}", plain(what), plain(&failure.code), plain(&failure.message));
     for (key, value) in &failure.details {
-        text.push_str(&format!("\n  {}\n{}", plain(key), block(value, "    ").trim_end_matches('\n')));
+        text.push_str(&format!("\n{}", detail(key, value).trim_end_matches('\n')));
     }
     text
 }

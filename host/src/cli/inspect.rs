@@ -31,7 +31,7 @@ impl Inspect {
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
         // What is wrong with the configuration stands at its default, and is told.
         let (config, mut wrong) = Config::read(&global.sources()?);
-        let failed = |source| CliError::Plugin { file: self.file.clone(), source };
+        let failed = |source| CliError::PluginFile { file: self.file.clone(), source };
         let content = read_plugin_file(&self.file).map_err(failed)?;
         let found = inspect(&content);
         let problem = match &found.verdict {
@@ -79,6 +79,7 @@ struct JobRecord<'a> {
     config: Vec<&'a str>,
     secrets: Vec<&'a str>,
     not_granted: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl JobRecord<'_> {
@@ -89,6 +90,7 @@ impl JobRecord<'_> {
             config: grants.config.keys().map(String::as_str).collect(),
             secrets: grants.secrets.iter().map(String::as_str).collect(),
             not_granted: grants.missing.iter().map(ToString::to_string).collect(),
+            notes: grants.notes.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -143,7 +145,7 @@ fn page(file: &str, found: &Inspection, problem: Option<&str>, paint: Paint) -> 
 fn granted(grants: &PluginGrants) -> String {
     let mut lines = format!("{:<9}{}\n", "tenant", plain(grants.tenant.as_str()));
     for record in grants.jobs.iter().map(JobRecord::new) {
-        let JobRecord { job, http, config, secrets, not_granted } = record;
+        let JobRecord { job, http, config, secrets, not_granted, notes } = record;
         lines.push_str(&format!("{:<9}{}\n", "job", plain(job)));
         let granted =
             [("requests", http.iter().map(String::as_str).collect()), ("setting", config), ("secret", secrets)];
@@ -151,6 +153,7 @@ fn granted(grants: &PluginGrants) -> String {
             names.iter().for_each(|name| lines.push_str(&format!("{:<9}granted: {what} {}\n", "", plain(name))));
         }
         not_granted.iter().for_each(|why| lines.push_str(&format!("{:<9}not granted: {}\n", "", plain(why))));
+        notes.iter().for_each(|why| lines.push_str(&format!("{:<9}note: {}\n", "", plain(why))));
     }
     lines
 }

@@ -17,6 +17,7 @@ use leasehold_store::{Checked, JobView, RunView};
 use serde::Serialize;
 
 use super::error::CliError;
+use super::living::{Hosts, Word};
 use super::loader::Inspector;
 use super::output::{Colour, Output, Paint, Table};
 use super::record::{RunRecord, status};
@@ -37,14 +38,24 @@ impl Jobs {
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
         let config = Arc::new(global.load()?);
         let catalog = plugins::scan(Arc::clone(&config), zones::load(), Inspector, clock::wall()).await;
-        // What concerns the directory as a whole.
-        let mut failed = catalog.refused.iter().any(|refused| refused.file == config.host.plugins);
+        // What concerns the directory as a whole: the configuration names one that is not there.
+        let no_directory = catalog.refused.iter().any(|refused| refused.file == config.host.plugins);
+        let mut failed = false;
         let known = known_jobs(&config).await.unwrap_or_else(|error| {
             error.print();
             failed = true;
             None
         });
-        let rows = rows(&catalog, known.as_ref());
+        let hosts = Hosts::find(&config).unwrap_or_else(|error| {
+            error.print();
+            failed = true;
+            Hosts::default()
+        });
+        failed |= hosts.unread;
+        let rows = rows(&catalog, known.as_ref(), &hosts);
+        if hosts.found.is_empty() && !rows.is_empty() {
+            warn_of_no_host(&config);
+        }
         let refused: Vec<_> = told(&catalog);
         if out.is_json() {
             rows.iter().try_for_each(|row| out.object(row))?;
@@ -53,7 +64,11 @@ impl Jobs {
             out.text(&table(&rows).render(out.is_terminal(), out.paint()))?;
             out.text(&refusals(&refused, out.paint()))?;
         }
-        Ok(if failed { Exit::Failed } else { Exit::Success })
+        Ok(match (failed, no_directory) {
+            (true, _) => Exit::Failed,
+            (false, true) => Exit::Usage,
+            (false, false) => Exit::Success,
+        })
     }
 }
 
@@ -77,14 +92,26 @@ async fn known_jobs(config: &Config) -> Result<Option<Checked<Vec<JobView>>>, Cl
     }
 }
 
+fn warn_of_no_host(config: &Config) {
+    tracing::warn!(
+        "no host of this machine follows {} with the data directory {}: nothing starts before one does (`leasehold \
+         serve`), unless hosts of other machines share the store",
+        config.host.plugins.display(),
+        config.host.data_dir.display()
+    );
+}
+
 /// A job, as it is shown.
 #[derive(Debug, Serialize)]
 struct JobRow {
     job: String,
-    /// "offered", "not-runnable" for one whose plugin does not serve, or "not-offered" for one that only the store knows.
+    /// "offered"; "stale" for one that a host of this machine runs in an older version, because what lies in the directory
+    /// is refused; "not-runnable" for one whose plugin does not serve; or "not-offered" for one that only the store knows.
     state: &'static str,
-    /// Why it cannot run.
+    /// Why it cannot run, or not as it lies in the directory.
     reason: Option<String>,
+    /// The hosts of this machine that run it.
+    served_by: Vec<String>,
     /// None for a job that has none, and for one that is not offered here: its schedule is not known.
     schedule: Option<String>,
     timezone: Option<String>,
@@ -118,54 +145,62 @@ struct PausedRecord {
 
 /// Whether something that is refused here concerns a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Refusal {
+pub(super) enum Refusal {
+    /// It does not.
     No,
     /// A file of its tenant is refused as a whole, and nobody knows which jobs stood in it.
     Perhaps,
+    /// It does.
     Yes,
 }
 
-fn rows(catalog: &Catalog<Inspection>, known: Option<&Checked<Vec<JobView>>>) -> Vec<JobRow> {
+fn rows(catalog: &Catalog<Inspection>, known: Option<&Checked<Vec<JobView>>>, hosts: &Hosts) -> Vec<JobRow> {
     let now = known.map_or_else(clock::wall, |known| known.now);
     let views: BTreeMap<&JobKey, &JobView> =
         known.iter().flat_map(|known| &known.answer).map(|view| (&view.key, view)).collect();
-    let idle = catalog.idle.iter().map(|idle| &idle.spec.key);
-    let keys: BTreeSet<&JobKey> = catalog.jobs.keys().chain(idle).chain(views.keys().copied()).collect();
-    let one = |key| {
+    let mut keys: BTreeSet<JobKey> = hosts.served().collect();
+    keys.extend(catalog.jobs.keys().cloned());
+    keys.extend(catalog.idle.iter().map(|idle| idle.spec.key.clone()));
+    keys.extend(views.keys().copied().cloned());
+    let one = |key: &JobKey| {
         let view = views.get(key).copied();
         let unfinished = known.map(|_| view.map_or(0, |view| view.unfinished));
-        JobRow { unfinished, ..row(key, catalog, view, now) }
+        JobRow { unfinished, ..row(key, catalog, view, &hosts.word(key), now) }
     };
-    keys.into_iter().map(one).collect()
+    keys.iter().map(one).collect()
 }
 
 fn refusal(key: &JobKey, catalog: &Catalog<Inspection>) -> Refusal {
-    let of_one = |refused: &Refused| match (&refused.job, &refused.tenant) {
+    catalog.refused.iter().map(|refused| refusal_of(refused, key)).max().unwrap_or(Refusal::No)
+}
+
+/// Whether this is why the job is not offered.
+pub(super) fn refusal_of(refused: &Refused, key: &JobKey) -> Refusal {
+    match (&refused.job, &refused.tenant) {
         (Some(job), _) if job == key => Refusal::Yes,
         (Some(_), _) => Refusal::No,
         (None, Some(tenant)) if *tenant != key.tenant => Refusal::No,
         // A file is named like its plugin, and mostly like the plugin's job.
         (None, Some(_)) if refused.file.file_stem() == Some(OsStr::new(key.name.as_str())) => Refusal::Yes,
         (None, _) => Refusal::Perhaps,
-    };
-    catalog.refused.iter().map(of_one).max().unwrap_or(Refusal::No)
+    }
 }
 
-fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, now: Millis) -> JobRow {
+fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, word: &Word, now: Millis) -> JobRow {
     let offered = catalog.jobs.get(key);
     let idle = catalog.idle.iter().find(|idle| idle.spec.key == *key).filter(|_| offered.is_none());
     let spec = offered.map(|job| &job.spec).or(idle.map(|idle| &idle.spec));
     let schedule = spec.and_then(|spec| spec.schedule.as_ref());
-    let next = schedule.filter(|_| offered.is_some()).and_then(|schedule| schedule.next_after(now));
+    let refusal = refusal(key, catalog);
+    let (state, reason) = standing(offered.is_some(), idle, refusal, word);
+    // A stale job's schedule is the manifest's: only the code that lies beside it is refused.
+    let next = schedule.filter(|_| matches!(state, "offered" | "stale")).and_then(|schedule| schedule.next_after(now));
     let last = view.and_then(|view| view.last.as_ref());
     JobRow {
         job: key.to_string(),
-        state: match (offered, idle) {
-            (Some(_), _) => "offered",
-            (None, Some(_)) => "not-runnable",
-            (None, None) => "not-offered",
-        },
-        reason: idle.map(why_idle),
+        state,
+        reason,
+        served_by: if let Word::Serves(hosts) = word { hosts.clone() } else { Vec::new() },
         schedule: schedule.map(Schedule::to_string),
         timezone: schedule.map(|schedule| schedule.zone().to_string()),
         next: next.map(|slot| slot.to_string()),
@@ -181,12 +216,34 @@ fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, now:
             .and_then(|view| view.hold.as_ref())
             .filter(|hold| hold.holds(now))
             .map(|hold| PausedRecord { until: hold.until.map(|until| until.to_string()), note: hold.note.clone() }),
-        refusal: refusal(key, catalog),
+        refusal,
     }
 }
 
-/// Its reason was escaped where it was made.
-fn why_idle(idle: &IdleJob) -> String {
+/// How a job stands and why: the directory says what could run, the hosts of this machine what does.
+fn standing(is_offered: bool, idle: Option<&IdleJob>, refusal: Refusal, word: &Word) -> (&'static str, Option<String>) {
+    match (is_offered, idle, word) {
+        (true, _, Word::Refuses(host, why)) => {
+            ("not-runnable", Some(format!("the host {host} does not run it: {why}")))
+        }
+        (true, ..) => ("offered", None),
+        (false, Some(idle), Word::Serves(hosts)) => ("stale", Some(format!("{}; {}", why_idle(idle), goes_on(hosts)))),
+        (false, None, Word::Serves(hosts)) => {
+            let here = if refusal == Refusal::No { "it is not in the directory" } else { "refused here (below)" };
+            ("stale", Some(format!("{here}; {}", goes_on(hosts))))
+        }
+        (false, Some(idle), _) => ("not-runnable", Some(why_idle(idle))),
+        (false, None, _) => ("not-offered", None),
+    }
+}
+
+fn goes_on(hosts: &[String]) -> String {
+    let (noun, verb) = if hosts.len() == 1 { ("host", "goes") } else { ("hosts", "go") };
+    format!("the {noun} {} {verb} on serving the older version", hosts.join(", "))
+}
+
+/// Why a plugin does not serve as it lies in the directory. Its reason was escaped where it was made.
+pub(super) fn why_idle(idle: &IdleJob) -> String {
     let file = idle.spec.plugin_file.file_name().unwrap_or_default().to_string_lossy();
     format!("its plugin {} does not serve: {}", plain(&file), idle.reason)
 }
@@ -208,7 +265,8 @@ fn table(rows: &[JobRow]) -> Table {
     for row in rows {
         let unknown = if row.unfinished.is_some() { "-" } else { "?" };
         let (last, at) = row.last_shown.map_or((unknown, String::new()), |(word, at)| (word, at.to_string()));
-        let no_schedule = if row.state == "not-offered" { "-" } else { "no schedule" };
+        // A job that is known from elsewhere may have a schedule.
+        let no_schedule = if row.plugin.is_none() { "-" } else { "no schedule" };
         table.row(vec![
             (Colour::Plain, row.job.clone()),
             (Colour::Plain, row.schedule.as_deref().map_or_else(|| no_schedule.to_owned(), plain)),
@@ -217,10 +275,18 @@ fn table(rows: &[JobRow]) -> Table {
             (Colour::Dim, at),
             (Colour::Plain, row.unfinished.map_or_else(|| unknown.to_owned(), |count| count.to_string())),
             (Colour::Dim, row.digest.as_deref().map_or("-", |digest| &digest[..12]).to_owned()),
-            (if row.blocked_until.is_some() || row.reason.is_some() { Colour::Bad } else { Colour::Dim }, note(row)),
+            (note_colour(row), note(row)),
         ]);
     }
     table
+}
+
+fn note_colour(row: &JobRow) -> Colour {
+    match (&row.blocked_until, row.state) {
+        (Some(_), _) | (None, "not-runnable") => Colour::Bad,
+        (None, "stale") => Colour::Warn,
+        _ => Colour::Dim,
+    }
 }
 
 /// What is special about a job, for people.
@@ -229,7 +295,8 @@ fn note(row: &JobRow) -> String {
         return format!("BLOCKED until {until}: a slot of the store's future has started");
     }
     if let Some(reason) = &row.reason {
-        return format!("NOT RUNNABLE: {reason}");
+        let what = if row.state == "stale" { "stale" } else { "NOT RUNNABLE" };
+        return format!("{what}: {}", plain(reason));
     }
     if let Some(PausedRecord { until, note }) = &row.paused {
         let until = until.as_deref().unwrap_or("it is resumed");
@@ -288,6 +355,7 @@ mod tests {
 
     use leasehold::config::{Place, Problem};
 
+    use super::super::living::tests::host;
     use super::super::record::tests::taken_over;
     use super::*;
 
@@ -312,7 +380,8 @@ mod tests {
 
     #[test]
     fn a_job_whose_newest_slot_lies_in_the_stores_future_is_blocked_and_says_so() {
-        let lines = |known| table(&rows(&Catalog::default(), Some(&known))).render(false, Paint(false));
+        let lines =
+            |known| table(&rows(&Catalog::default(), Some(&known), &Hosts::default())).render(false, Paint(false));
         let blocked = lines(known(3_600_000, 0));
         assert!(blocked.contains("BLOCKED until 1970-01-01T01:00:00.000Z"), "{blocked}");
         let healthy = lines(known(9_000, 0));
@@ -325,7 +394,7 @@ mod tests {
         let line = |now| {
             let mut known = known(0, now);
             known.answer[0].hold.clone_from(&hold);
-            table(&rows(&Catalog::default(), Some(&known))).render(false, Paint(false))
+            table(&rows(&Catalog::default(), Some(&known), &Hosts::default())).render(false, Paint(false))
         };
         assert!(line(4_999).contains("PAUSED until 1970-01-01T00:00:05.000Z: backup\\u{1b}"), "{}", line(4_999));
         assert!(!line(5_000).contains("PAUSED"), "{}", line(5_000));
@@ -333,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_job_that_only_the_store_knows_is_shown_as_such() {
-        let rows = rows(&Catalog::default(), Some(&known(0, 60_001)));
+        let rows = rows(&Catalog::default(), Some(&known(0, 60_001)), &Hosts::default());
         let json = serde_json::to_value(&rows[0]).unwrap();
         assert_eq!(json["state"], "not-offered");
         assert_eq!(json["last"]["status"], "expired");
@@ -345,8 +414,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_job_whose_plugin_does_not_serve_says_why() {
+    /// The job acme/x, whose plugin does not serve as it lies in the directory.
+    fn with_an_idle_job() -> Catalog<Inspection> {
         let zones = leasehold_lease::schedule::Zones::bundled();
         let zone = zones.get("UTC").unwrap();
         let spec = leasehold::plugins::JobSpec {
@@ -361,8 +430,12 @@ mod tests {
             stored_max: 0,
         };
         let idle = vec![IdleJob { spec: Arc::new(spec), reason: "the file is text".to_owned() }];
-        let catalog = Catalog { idle, ..Catalog::default() };
-        let rows = rows(&catalog, Some(&known(0, 0)));
+        Catalog { idle, ..Catalog::default() }
+    }
+
+    #[test]
+    fn a_job_whose_plugin_does_not_serve_says_why() {
+        let rows = rows(&with_an_idle_job(), Some(&known(0, 0)), &Hosts::default());
         let json = serde_json::to_value(&rows[0]).unwrap();
         assert_eq!((&json["state"], &json["next"]), (&"not-runnable".into(), &serde_json::Value::Null));
         assert_eq!(json["reason"], "its plugin a.wasm does not serve: the file is text");
@@ -387,9 +460,38 @@ mod tests {
             (refused("p/x.toml", "default", None), "not offered here; a host"),
         ] {
             let catalog = Catalog { refused: vec![refused], ..Catalog::default() };
-            let rows = rows(&catalog, Some(&known(0, 0)));
+            let rows = rows(&catalog, Some(&known(0, 0)), &Hosts::default());
             assert!(note(&rows[0]).starts_with(expected), "{catalog:?}: {}", note(&rows[0]));
             assert_eq!(serde_json::to_value(&rows[0]).unwrap()["schedule"], serde_json::Value::Null);
         }
+    }
+
+    #[test]
+    fn a_job_that_a_host_runs_in_an_older_version_is_stale_and_has_its_next_slot() {
+        let hosts = |runs: &[&str], refuses: &[&str]| Hosts { found: vec![host("h", runs, refuses)], unread: false };
+        let catalog = with_an_idle_job();
+        let shown = |catalog: &Catalog<Inspection>, hosts: &Hosts| {
+            let rows = rows(catalog, Some(&known(0, 0)), hosts);
+            (serde_json::to_value(&rows[0]).unwrap(), note(&rows[0]))
+        };
+        let (json, told) = shown(&catalog, &hosts(&["acme/x"], &[]));
+        assert_eq!((&json["state"], &json["next"]), (&"stale".into(), &"1970-01-02T00:00:00.000Z".into()));
+        assert_eq!(json["served_by"], serde_json::json!(["h"]));
+        let expected =
+            "stale: its plugin a.wasm does not serve: the file is text; the host h goes on serving the older version";
+        assert_eq!(told, expected);
+        let (json, _) = shown(&catalog, &hosts(&[], &["acme/x"]));
+        assert_eq!((&json["state"], &json["next"]), (&"not-runnable".into(), &serde_json::Value::Null));
+        // Its manifest is refused: what the host goes by is not known here.
+        let file = "p/acme/x.toml";
+        let refused = Refused {
+            file: file.into(),
+            tenant: Some("acme".parse().unwrap()),
+            job: None,
+            problems: Problem::of(Place::file(Path::new(file)), "no").into(),
+        };
+        let (json, told) = shown(&Catalog { refused: vec![refused], ..Catalog::default() }, &hosts(&["acme/x"], &[]));
+        assert_eq!(told, "stale: refused here (below); the host h goes on serving the older version");
+        assert_eq!((&json["schedule"], &json["next"]), (&serde_json::Value::Null, &serde_json::Value::Null));
     }
 }

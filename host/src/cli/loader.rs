@@ -46,6 +46,16 @@ impl PluginLoader for Compiler {
         self.0.find_bytes(bytes, metered).await.map_err(|error| load_error(&error))
     }
 
+    async fn try_load(
+        &self,
+        tenant: &TenantName,
+        _file: &Path,
+        bytes: PluginBytes,
+        metered: bool,
+    ) -> Result<Option<Arc<Plugin>>, LoadError> {
+        self.0.try_bytes(tenant.as_str(), bytes, metered).await.map_err(|error| load_error(&error))
+    }
+
     async fn load(
         &self,
         tenant: &TenantName,

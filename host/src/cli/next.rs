@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use leasehold::plugins::{JobSpec, Refused};
 use leasehold::{clock, plugins, zones};
 use leasehold_lease::id::JobKey;
 use leasehold_lease::schedule::{Schedule, Zones};
@@ -13,6 +14,8 @@ use leasehold_lease::time::{Millis, Slot};
 use serde::Serialize;
 
 use super::error::CliError;
+use super::jobs::{self, Refusal};
+use super::living::{Hosts, Word};
 use super::loader::Inspector;
 use super::output::{Colour, Output, Table};
 use super::{Exit, Global, value};
@@ -80,12 +83,26 @@ impl Next {
 /// The schedule of a job in the plugin directory.
 async fn schedule_of(job: &JobKey, global: &Global, zones: Zones) -> Result<Schedule, CliError> {
     let config = Arc::new(global.load()?);
-    let catalog = plugins::scan(config, zones, Inspector, clock::wall()).await;
+    let catalog = plugins::scan(Arc::clone(&config), zones, Inspector, clock::wall()).await;
+    let schedule_in = |spec: &JobSpec| spec.schedule.clone().ok_or_else(|| CliError::NoSchedule { job: job.clone() });
     if let Some(offered) = catalog.jobs.get(job) {
-        return offered.spec.schedule.clone().ok_or_else(|| CliError::NoSchedule { job: job.clone() });
+        return schedule_in(&offered.spec);
     }
-    let refused = catalog.refused.iter().find(|refused| refused.job.as_ref() == Some(job));
-    match refused {
+    let word = Hosts::find(&config)?.word(job);
+    if let Some(idle) = catalog.idle.iter().find(|idle| idle.spec.key == *job) {
+        let reason = jobs::why_idle(idle);
+        let Word::Serves(hosts) = word else { return Err(CliError::NotServed { job: job.clone(), reason }) };
+        let hosts = hosts.join(", ");
+        tracing::warn!("{reason}; these are the slots of the older version, which {hosts} goes on serving");
+        return schedule_in(&idle.spec);
+    }
+    if let Word::Serves(hosts) = word {
+        let hosts = hosts.join(", ");
+        tracing::warn!("an older version of {job} goes on serving on {hosts}; when it is due is not known here");
+    }
+    // What is wrong with a manifest as a whole is told of every job that may stand in it.
+    let is_of_job = |refused: &&Refused| jobs::refusal_of(refused, job) == Refusal::Yes;
+    match catalog.refused.iter().find(is_of_job) {
         Some(refused) => Err(CliError::Config(refused.problems.clone())),
         None => Err(CliError::NoJob { job: job.clone() }),
     }

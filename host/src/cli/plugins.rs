@@ -3,21 +3,23 @@
 //! What serves is known to the host alone, so the hosts on this data directory tell it (see [`leasehold::status`]).
 //! Where none runs, the directory is examined here as it is.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use leasehold::config::Config;
 use leasehold::plugins::Survey;
-use leasehold::status::{self, About, FoundHost, HostStatus, SILENT_AFTER};
+use leasehold::status::{About, FoundHost, HostStatus, SILENT_AFTER};
 use leasehold::{clock, plugins, zones};
 
 use super::error::CliError;
+use super::living::Hosts;
 use super::loader::Inspector;
 use super::output::Output;
 use super::{Exit, Global};
 
 mod show;
+
+use show::Who;
 
 /// The arguments of `leasehold plugins`.
 #[derive(Debug, Args)]
@@ -30,48 +32,37 @@ impl Plugins {
     /// See [`CliError`].
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
         let config = Arc::new(global.load()?);
-        let (hosts, unread) = hosts(&config)?;
-        let failed = if hosts.is_empty() {
+        let hosts = Hosts::find(&config)?;
+        let no_directory = if hosts.found.is_empty() {
+            warn_of_no_host(&config);
             let survey = examined(&config).await;
             let root = config.host.plugins.display().to_string();
-            let failed = survey.odd.iter().any(|odd| odd.file == root);
             show::print(None, &survey, &[], out)?;
-            failed
+            survey.odd.iter().any(|odd| odd.file == root)
         } else {
-            hosts.iter().try_for_each(|host| {
+            hosts.found.iter().try_for_each(|host| {
                 warn_if_silent(host);
                 let HostStatus { about, survey, running, .. } = &host.status;
-                show::print(Some(&about.host), survey, running, out)
+                let is_called_so = |other: &&FoundHost| other.status.about.host == about.host;
+                let has_twin = hosts.found.iter().filter(is_called_so).count() > 1;
+                show::print(Some(&Who { host: about.host.clone(), pid: about.pid, has_twin }), survey, running, out)
             })?;
             false
         };
-        Ok(if failed || unread { Exit::Failed } else { Exit::Success })
+        Ok(match (hosts.unread, no_directory) {
+            (true, _) => Exit::Failed,
+            (false, true) => Exit::Usage,
+            (false, false) => Exit::Success,
+        })
     }
 }
 
-/// The living hosts that follow the configured plugin directory, and whether there may be more that cannot be read.
-fn hosts(config: &Config) -> Result<(Vec<FoundHost>, bool), CliError> {
-    let data_dir = &config.host.data_dir;
-    let found = status::living(data_dir).map_err(|source| CliError::HostStatus { folder: data_dir.clone(), source })?;
-    let root = &config.host.plugins;
-    let root = root.canonicalize().unwrap_or_else(|_| root.clone());
-    found.unread.iter().for_each(|unread| tracing::error!("{unread}"));
-    let (ours, others): (Vec<_>, Vec<_>) = found.hosts.into_iter().partition(|host| host.status.about.plugins == root);
-    for About { host, plugins, .. } in others.iter().map(|other| &other.status.about) {
-        tracing::warn!("the host {host} follows another plugin directory, {}", plugins.display());
-    }
-    if ours.is_empty() {
-        warn_of_no_host(data_dir, &root);
-    }
-    Ok((ours, !found.unread.is_empty()))
-}
-
-fn warn_of_no_host(data_dir: &Path, root: &Path) {
+fn warn_of_no_host(config: &Config) {
     tracing::warn!(
         "no host of this machine follows {} with the data directory {}: this is what a host would find, and nothing is \
-         compiled; `leasehold check` does that",
-        root.display(),
-        data_dir.display()
+         compiled; `leasehold check --compile` does that",
+        config.host.plugins.display(),
+        config.host.data_dir.display()
     );
 }
 

@@ -73,9 +73,14 @@ pub(super) fn kind(run: &RunId) -> &'static str {
     }
 }
 
-/// Where a run stands. "Expired" is never stored: it is what a run is whose status says running and whose lease is over.
+/// Where a run stands. "Released" and "expired" are never stored: they are what a run is whose status says running, and
+/// whose host has given it back or has let its lease run out.
 pub(super) fn status(run: &Run, now: Millis) -> &'static str {
-    if run.expired(now) { "expired" } else { run.status.word() }
+    match (run.expired(now), run.released) {
+        (true, true) => "released",
+        (true, false) => "expired",
+        (false, _) => run.status.word(),
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -277,12 +282,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn expired_is_what_a_run_is_when_its_lease_is_over() {
+    fn a_run_whose_lease_is_over_is_expired_and_one_that_was_given_back_is_released() {
         let mut view = taken_over();
         assert_eq!(status(&view.run, Millis(60_000)), "running");
         assert_eq!(status(&view.run, Millis(60_001)), "expired");
         view.run.released = true;
-        assert_eq!(status(&view.run, Millis(0)), "expired");
+        assert_eq!(status(&view.run, Millis(0)), "released");
         view.run.status = Status::Success;
         assert_eq!(status(&view.run, Millis(60_001)), "success");
     }

@@ -36,13 +36,28 @@ pub(super) struct Runs {
 enum StatusChoice {
     Pending,
     Running,
+    Released,
     Expired,
     Success,
     Failed,
     Interrupted,
 }
 
-/// Live and expired runs are one to the store, and are told apart here. A job has few of them.
+impl StatusChoice {
+    fn word(self) -> &'static str {
+        match self {
+            StatusChoice::Pending => "pending",
+            StatusChoice::Running => "running",
+            StatusChoice::Released => "released",
+            StatusChoice::Expired => "expired",
+            StatusChoice::Success => "success",
+            StatusChoice::Failed => "failed",
+            StatusChoice::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// Live, released and expired runs are one to the store, and are told apart here. A job has few of them.
 const RUNNING_READ: usize = 100_000;
 
 impl Runs {
@@ -69,7 +84,9 @@ impl Runs {
         let (wanted, read) = match self.status {
             None => (None, limit),
             Some(StatusChoice::Pending) => (Some(run::Status::Pending), limit),
-            Some(StatusChoice::Running | StatusChoice::Expired) => (Some(run::Status::Running), RUNNING_READ),
+            Some(StatusChoice::Running | StatusChoice::Released | StatusChoice::Expired) => {
+                (Some(run::Status::Running), RUNNING_READ)
+            }
             Some(StatusChoice::Success) => (Some(run::Status::Success), limit),
             Some(StatusChoice::Failed) => (Some(run::Status::Failed), limit),
             Some(StatusChoice::Interrupted) => (Some(run::Status::Interrupted), limit),
@@ -77,10 +94,8 @@ impl Runs {
         let since = self.since.map(|since| since.instant(clock::wall()));
         let query = HistoryQuery { job: self.job.clone(), status: wanted, since, limit: read };
         let Checked { now, mut answer } = store.history(&query).await?;
-        match self.status {
-            Some(StatusChoice::Running) => answer.retain(|view| !view.run.expired(now)),
-            Some(StatusChoice::Expired) => answer.retain(|view| view.run.expired(now)),
-            _ => {}
+        if let Some(choice) = self.status {
+            answer.retain(|view| status(&view.run, now) == choice.word());
         }
         answer.truncate(limit);
         if let (true, Some(job)) = (answer.is_empty(), &self.job) {
@@ -122,7 +137,7 @@ pub(super) fn colour(status: &str) -> Colour {
     match status {
         "success" => Colour::Good,
         "failed" => Colour::Bad,
-        "interrupted" | "expired" => Colour::Warn,
+        "interrupted" | "released" | "expired" => Colour::Warn,
         "running" => Colour::Busy,
         _ => Colour::Plain,
     }

@@ -1,6 +1,7 @@
 //! `leasehold serve`: runs a host until it is asked to end.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
@@ -21,6 +22,9 @@ use super::error::CliError;
 use super::loader::{self, Compiler};
 use super::signals::EndSignals;
 use super::{Exit, Global, next, store};
+use config_file::ConfigFile;
+
+mod config_file;
 
 /// The arguments of `leasehold serve`.
 #[derive(Debug, Args)]
@@ -28,6 +32,8 @@ pub(super) struct Serve {}
 
 /// How many slots are told of each job.
 const SLOTS_TOLD: usize = 3;
+/// How many digits of a plugin's digest; `leasehold plugins --json` tells all.
+const SHORT_DIGEST: usize = 12;
 
 impl Serve {
     /// Runs the host.
@@ -65,6 +71,7 @@ struct Serving {
 impl Serving {
     async fn start(config: &Arc<Config>, secrets: Secrets, json: bool) -> Result<Serving, CliError> {
         let zones = zones::load();
+        let configured = config.file.as_deref().and_then(ConfigFile::read);
         let name = match &config.host.name {
             Some(name) => name.clone(),
             None => made_up_name()?,
@@ -82,6 +89,7 @@ impl Serving {
         let plugins = Plugins::start(Arc::clone(config), zones, loader, clock::wall()).await;
         let running = Arc::new(Running::default());
         let mut tellers = vec![tokio::spawn(tell_jobs(plugins.catalog()))];
+        tellers.extend(configured.map(|file| tokio::spawn(file.tell_when_it_changes(plugins.catalog()))));
         tellers.extend(tell_status(config, &name, &plugins, &running));
         let tenants = Arc::clone(config);
         let parts = HostParts {
@@ -140,6 +148,7 @@ fn tell_status(
     running: &Arc<Running>,
 ) -> Option<JoinHandle<()>> {
     let data_dir = &config.host.data_dir;
+    warn_of_twins(data_dir, name);
     let file = StatusFile::create(data_dir).inspect_err(|error| {
         let folder = data_dir.display();
         tracing::warn!(%error, "`leasehold plugins` shows nothing of this host: {folder} cannot be written");
@@ -152,6 +161,18 @@ fn tell_status(
         plugins: directory.canonicalize().unwrap_or_else(|_| directory.clone()),
     };
     Some(tokio::spawn(status::keep(file.ok()?, about, plugins.survey(), Arc::clone(running))))
+}
+
+/// Hosts of one name work all the same, because leases are of attempts; but nobody can tell who did what.
+fn warn_of_twins(data_dir: &Path, name: &str) {
+    // What cannot be read of other hosts is told by the commands that show them.
+    let living = status::living(data_dir).map(|living| living.hosts).unwrap_or_default();
+    for About { pid, .. } in living.iter().map(|other| &other.status.about).filter(|other| other.host == name) {
+        tracing::warn!(
+            "another host of this machine (process {pid}) is called {name}, too: records and events do not tell them \
+             apart; give each its own name under [host]"
+        );
+    }
 }
 
 fn tell_start(config: &Config, name: &str, zones: &Zones) {
@@ -214,7 +235,8 @@ fn tell_changes(told: &Told, catalog: &Catalog<Plugin>) -> Told {
             tell_job(&job.spec, clock::wall());
         }
         if !same_plugin {
-            tracing::info!("job {key} is handled by {} ({})", job.spec.plugin_file.display(), job.plugin.digest());
+            let (file, digest) = (job.spec.plugin_file.display(), job.plugin.digest().to_string());
+            tracing::info!("job {key} is handled by {file} ({})", &digest[..SHORT_DIGEST]);
         }
     }
     let pair = |(key, job): (&JobKey, &leasehold::plugins::OfferedJob<Plugin>)| {

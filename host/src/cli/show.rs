@@ -13,7 +13,7 @@ use super::output::{Colour, Output, Paint};
 use super::record::{self, RunRecord, text_of};
 use super::runs::{colour, progress_line, took};
 use super::select::{self, RunChoice};
-use super::text::{block, brief, bytes, duration_ms, plain};
+use super::text::{block, brief, bytes, detail, duration_ms, plain};
 use super::{Exit, Global, json_text, store};
 
 /// The arguments of `leasehold show`.
@@ -60,8 +60,7 @@ fn page(view: &RunView, now: Millis, paint: Paint) -> String {
         line(&mut page, "ended", &format!("{at} (took {})", took(run, now)));
     }
     if run.current().is_some() && !run.status.is_final() {
-        let how = if run.released { " (given back)" } else { "" };
-        line(&mut page, "lease end", &format!("{}{how}", run.lease_end));
+        line(&mut page, "lease end", &run.lease_end.to_string());
     }
     line(&mut page, "starts", &format!("{}, of them handed over {}", run.starts, run.hand_overs));
     if let Some(why) = &run.cancelled {
@@ -98,15 +97,15 @@ fn attempt_lines(attempt: &AttemptRecord, paint: Paint) -> String {
         word => colour(word),
     };
     let mut page = format!("\nattempt {}  {}\n", attempt.attempt, paint.paint(how_colour, how));
-    let mut detail = |title: &str, text: &str| line(&mut page, &format!("  {title}"), text);
-    detail("runner", &brief(&attempt.runner, 80));
-    detail("from", &format!("{} until {until}", attempt.started_at));
-    detail("fence", &attempt.fence.0.to_string());
+    let mut fact = |title: &str, text: &str| line(&mut page, &format!("  {title}"), text);
+    fact("runner", &brief(&attempt.runner, 80));
+    fact("from", &format!("{} until {until}", attempt.started_at));
+    fact("fence", &attempt.fence.0.to_string());
     if let Some(digest) = attempt.digest {
-        detail("plugin", &digest.to_string());
+        fact("plugin", &digest.to_string());
     }
     if let Some(used) = attempt.usage {
-        detail("used", &used_line(&used));
+        fact("used", &used_line(&used));
     }
     page
 }
@@ -142,7 +141,7 @@ fn failure_lines(failure: &Failure, paint: Paint) -> String {
     let hint = if failure.retryable { " (the handler says that another try may help)" } else { "" };
     let mut page = format!("\nerror     {code}{hint}\n{}", block(&failure.message, "  "));
     for (key, value) in &failure.details {
-        page.push_str(&format!("  {}\n{}", plain(key), block(value, "    ")));
+        page.push_str(&detail(key, value));
     }
     page
 }

@@ -21,6 +21,15 @@ pub(super) fn block(text: &str, indent: &str) -> String {
     escaped.split('\n').map(|line| format!("{indent}{line}\n")).collect()
 }
 
+/// A detail of a failure, indented: on one line where its value has one.
+pub(super) fn detail(key: &str, value: &str) -> String {
+    let value = value.trim_end_matches('\n');
+    if value.contains('\n') {
+        return format!("  {}\n{}", plain(key), block(value, "    "));
+    }
+    format!("  {}: {}\n", plain(key), plain(value))
+}
+
 /// Bytes: `512 B`, `1.5 KiB`, `128.0 MiB`.
 pub(super) fn bytes(n: u64) -> String {
     bytesize::ByteSize::b(n).display().iec().to_string()
@@ -50,6 +59,12 @@ mod tests {
     fn a_block_is_indented_line_by_line() {
         assert_eq!(block("a\nb\u{7}\n", "  "), "  a\n  b\\u{7}\n");
         assert_eq!(block("", "  "), "  \n");
+    }
+
+    #[test]
+    fn a_detail_of_one_line_stands_beside_its_key() {
+        assert_eq!(detail("card", "42\n"), "  card: 42\n");
+        assert_eq!(detail("a\nb", "one\n\u{7}two"), "  a\\nb\n    one\n    \\u{7}two\n");
     }
 
     #[test]

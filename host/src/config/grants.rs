@@ -9,10 +9,12 @@ use leasehold_sandbox::{Origin, header_is_the_hosts};
 
 use super::problem::{Place, Problem, Problems};
 use super::reader::{self, Section, Wrong};
-use super::tree::{Node, Value};
+use super::tree::{Node, Table, Value};
 
 /// Characters of the key of a setting or secret.
 const KEY_MAX: usize = 128;
+/// Origins of one tenant.
+const ORIGINS_MAX: usize = 10_000;
 /// Characters of a setting.
 const VALUE_MAX: usize = 64 * 1024;
 
@@ -57,7 +59,7 @@ impl TenantGrants {
         problems: &mut Problems,
     ) -> TenantGrants {
         let mut http = tenant.section("http");
-        let origins = http.take("allow", origins).unwrap_or_default();
+        let origins = http.take_list("allow", ORIGINS, ORIGINS_MAX, granted_origin).into_iter().collect();
         problems.append(http.finish());
         let config = read_config(tenant.section("config"), problems);
         let secrets = read_secrets(tenant.section("secrets"), folder, problems);
@@ -86,29 +88,22 @@ pub(crate) fn is_key(key: &str) -> bool {
 /// What [`is_key`] wants, for people.
 pub(crate) const KEY_HINT: &str = "use 1 to 128 of A-Z a-z 0-9 . _ -";
 
-fn origins(node: &Node) -> Result<BTreeMap<Origin, Vec<IpNet>>, Wrong> {
-    let hint =
-        "write allow = [\"https://api.example.com\", { origin = \"http://db.inside\", addresses = [\"10.0.0.0/8\"] }]";
-    let list = |node: &Node| match &node.value {
-        Value::Array(items) => Ok(items.clone()),
-        _ => Err(Wrong::new(format!("expected a list of origins, found {}", node.kind())).hint(hint)),
+const ORIGINS: &str =
+    "a list such as [\"https://api.example.com\", { origin = \"http://db.inside\", addresses = [\"10.0.0.0/8\"] }]";
+
+/// An origin, which may come with addresses that its name may lead to and that are not public.
+fn granted_origin(item: &Node, before: &[(Origin, Vec<IpNet>)]) -> Result<(Origin, Vec<IpNet>), Wrong> {
+    let (origin, addresses) = match &item.value {
+        Value::Table(table) => with_addresses(table)?,
+        _ => (origin(&reader::text(item)?)?, Vec::new()),
     };
-    let mut found = BTreeMap::new();
-    for item in list(node)? {
-        let (origin, addresses) = match &item.value {
-            Value::Table(_) => granted_origin(&item)?,
-            _ => (origin(&reader::text(&item).map_err(|wrong| wrong.hint(hint))?)?, Vec::new()),
-        };
-        if found.insert(origin.clone(), addresses).is_some() {
-            return Err(Wrong::new(format!("{origin} is listed twice")));
-        }
+    if before.iter().any(|(other, _)| *other == origin) {
+        return Err(Wrong::new(format!("{origin} is listed twice")));
     }
-    Ok(found)
+    Ok((origin, addresses))
 }
 
-/// An origin whose name may lead to addresses that are not public.
-fn granted_origin(item: &Node) -> Result<(Origin, Vec<IpNet>), Wrong> {
-    let Value::Table(table) = &item.value else { return Err(Wrong::new("it is not an origin")) };
+fn with_addresses(table: &Table) -> Result<(Origin, Vec<IpNet>), Wrong> {
     let hint = "write { origin = \"http://db.inside\", addresses = [\"10.0.0.0/8\"] }";
     let known = |key: &String| key == "origin" || key == "addresses";
     if let Some(key) = table.keys().find(|key| !known(key)) {

@@ -94,6 +94,35 @@ impl Section {
         read(&node).map_err(told).ok()
     }
 
+    /// The list under `key`, each entry read by `read` with those before it; empty when it is absent. What is wrong with an
+    /// entry is told with its number, from 1. No message repeats an entry: it may hold a password.
+    pub(crate) fn take_list<T>(
+        &mut self,
+        key: &'static str,
+        what: &str,
+        most: usize,
+        mut read: impl FnMut(&Node, &[T]) -> Result<T, Wrong>,
+    ) -> Vec<T> {
+        let items = self.take(key, |node| match &node.value {
+            Value::Array(items) if items.len() > most => {
+                Err(Wrong::new(format!("it has {} entries, more than {most}", items.len())))
+            }
+            Value::Array(items) => Ok(items.clone()),
+            _ => Err(Wrong::expected(what, node)),
+        });
+        let mut found = Vec::new();
+        for (n, item) in items.unwrap_or_default().into_iter().enumerate() {
+            match read(&item, &found) {
+                Ok(value) => found.push(value),
+                Err(Wrong { reason, hint }) => {
+                    let key = format!("{}[{}]", self.full(key), n + 1);
+                    self.problems.push(Problem { place: item.place, key, value: None, reason, hint });
+                }
+            }
+        }
+        found
+    }
+
     /// The value of `key` as written.
     pub(crate) fn take_node(&mut self, key: &'static str) -> Option<Node> {
         let node = self.entries.remove(key);

@@ -198,3 +198,19 @@ fn limits_of_memory_time_fuel_and_calls_are_read_and_a_tenant_s_stand_above_the_
     assert_eq!((limits.cpu, limits.fuel, limits.host_calls), (Some(s(10)), Some(9_000_000_000), 1_000));
     assert_eq!((limits.handles_max, limits.random_max, quota.memory), (100, 1 << 10, Some(2 << 30)));
 }
+
+#[test]
+fn a_variable_with_one_underscore_too_few_is_noticed_and_other_programs_variables_are_not() {
+    let names = [
+        "LEASEHOLD_DEFAULTS_LEASE",
+        "LEASEHOLD_DEFAULTS__LEASE",
+        "LEASEHOLD_STORE_URL",
+        "LEASEHOLD_STORE_SERVICE_HOST",
+        "LEASEHOLD_STORE_PORT_6379_TCP",
+        "LEASEHOLD_LOG",
+        "LEASEHOLD_TOKEN",
+        "HOST_NAME",
+    ];
+    let env: Vec<_> = names.map(|name| (name.into(), "x".into())).into();
+    assert_eq!(super::almost_variables(&env).collect::<Vec<_>>(), ["LEASEHOLD_DEFAULTS_LEASE", "LEASEHOLD_STORE_URL"]);
+}

@@ -64,8 +64,8 @@ pub(crate) enum Side {
     Reads,
     /// To change something.
     Changes,
-    /// To end a run, which a store may take that takes no other changes: one that is out of memory.
-    Ends,
+    /// To renew leases, or to end a run: a store may take that which takes no other changes, one that is out of memory.
+    Held,
     /// To change something that harms nobody, to see whether it does.
     Probe,
 }
@@ -75,13 +75,15 @@ pub(super) struct Calls {
     pub(super) clock: Arc<StoreClock>,
     pub(super) news: mpsc::UnboundedSender<News>,
     pub(super) tasks: JoinSet<()>,
-    /// The store is down, which was told once: calls that fail meanwhile are no news.
-    down: Arc<AtomicBool>,
+    down: Down,
 }
 
+/// Whether the store is down, which was told once: calls that fail meanwhile are no news.
+pub(crate) type Down = Arc<AtomicBool>;
+
 impl Calls {
-    pub(super) fn new(clock: Arc<StoreClock>, news: mpsc::UnboundedSender<News>) -> Calls {
-        Calls { clock, news, tasks: JoinSet::new(), down: Arc::default() }
+    pub(super) fn new(clock: Arc<StoreClock>, news: mpsc::UnboundedSender<News>, down: Down) -> Calls {
+        Calls { clock, news, tasks: JoinSet::new(), down }
     }
 
     /// Whether calls that fail are logged for those only who look for everything.
@@ -114,7 +116,7 @@ impl Calls {
                 Ok(answer) => answer,
                 Err(_) => {
                     let why = format!("no answer within {deadline:?}");
-                    log(what, &why, &down);
+                    log_failure(what, &why, &down);
                     tell(unanswered.take().map(|unanswered| unanswered()).unwrap_or_default());
                     tell(vec![News::Store { side, began, trouble: Some(why) }]);
                     call.await
@@ -128,7 +130,7 @@ impl Calls {
                 }
                 Err(error) => {
                     let why = chain(&error);
-                    log(what, &why, &down);
+                    log_failure(what, &why, &down);
                     // First the input, so that what it gave up is caught up when the store is up again.
                     tell(unanswered.map(|unanswered| unanswered()).unwrap_or_default());
                     // A store that refuses a call has answered it.
@@ -141,7 +143,7 @@ impl Calls {
 }
 
 /// A call that has failed. In an outage every call does, which is said once.
-fn log(what: &str, why: &str, down: &AtomicBool) {
+pub(crate) fn log_failure(what: &str, why: &str, down: &AtomicBool) {
     if down.load(Ordering::Relaxed) {
         tracing::debug!(what, why, "a call to the store failed");
     } else {

@@ -146,7 +146,7 @@ impl Driver {
         };
         self.calls.spawn(
             what,
-            Side::Ends,
+            Side::Held,
             self.deadline(&job),
             call,
             move |accepted, _| vec![News::Input(job, Input::Closed { run, token, accepted })],

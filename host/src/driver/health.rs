@@ -65,9 +65,9 @@ impl StoreHealth {
         let (was_up, took_changes) = (self.is_up(), self.changes.up);
         match side {
             Side::Reads => self.reads.heard(up, began, now),
-            // That it takes the end of a run does not say that it takes anything else.
-            Side::Ends if up => {}
-            Side::Changes | Side::Ends | Side::Probe => self.changes.heard(up, began, now),
+            // That it takes what concerns a run it knows does not say that it takes anything else.
+            Side::Held if up => {}
+            Side::Changes | Side::Held | Side::Probe => self.changes.heard(up, began, now),
         }
         match (took_changes, self.changes.up) {
             (false, true) => self.tried = (side == Side::Probe).then_some(now),
@@ -118,10 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_run_brings_it_down_and_does_not_bring_it_up() {
+    fn what_concerns_a_known_run_brings_it_down_and_does_not_bring_it_up() {
         let mut store = StoreHealth::new();
-        assert_eq!(store.heard(Side::Ends, false, at(1), at(2)), Some(Turn::Down));
-        assert_eq!(store.heard(Side::Ends, true, at(2), at(3)), None);
+        assert_eq!(store.heard(Side::Held, false, at(1), at(2)), Some(Turn::Down));
+        assert_eq!(store.heard(Side::Held, true, at(2), at(3)), None);
         assert_eq!(store.heard(Side::Probe, true, at(3), at(4)), Some(Turn::Up));
     }
 

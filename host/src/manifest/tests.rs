@@ -150,10 +150,10 @@ fn a_job_asks_for_origins_and_settings() {
     assert_eq!(origins, ["https://api.example.com", "http://127.0.0.1:81"]);
     assert_eq!(job.wishes.config.iter().map(|wish| wish.what.as_str()).collect::<Vec<_>>(), ["TOKEN", "region"]);
     for (body, reason) in [
-        ("http = \"https://x\"", "expected a list, found text"),
-        ("http = [\"https://x/path\"]", "it is not an origin: it has a path"),
-        ("http = [\"https://x\", \"https://X:443\"]", "https://x is listed twice"),
-        ("config = [\"a b\"]", "it holds what is no key"),
+        ("http = \"https://x\"", "expected a list of origins, found text"),
+        ("http = [\"https://x/path\"]", "http[1]: it is not an origin: it has a path"),
+        ("http = [\"https://x\", \"https://X:443\"]", "http[2]: https://x is listed twice"),
+        ("config = [\"a b\"]", "jobs.j.config[1]: it is no key"),
         ("config = [3]", "expected text in quotes"),
     ] {
         assert!(refused(body).contains(reason), "{body}: {}", refused(body));

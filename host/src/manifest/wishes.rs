@@ -5,7 +5,7 @@ use std::fmt::Display;
 use leasehold_sandbox::Origin;
 
 use crate::config::reader::{Section, Wrong, text};
-use crate::config::tree::{Node, Value};
+use crate::config::tree::Node;
 use crate::config::{KEY_HINT, Place, is_key, origin};
 
 /// Origins or keys one job may ask for.
@@ -33,28 +33,23 @@ pub struct Wish<T> {
 pub(super) fn read(job: &mut Section) -> Wishes {
     let key = |node: &Node| match text(node)? {
         key if is_key(&key) => Ok(key),
-        _ => Err(Wrong::new("it holds what is no key").hint(KEY_HINT)),
+        _ => Err(Wrong::new("it is no key").hint(KEY_HINT)),
     };
     Wishes {
-        http: job.take("http", |node| list(node, |item| origin(&text(item)?))).unwrap_or_default(),
-        config: job.take("config", |node| list(node, key)).unwrap_or_default(),
+        http: job.take_list("http", "a list of origins", WISHES_MAX, wish(|node| origin(&text(node)?))),
+        config: job.take_list("config", "a list of keys", WISHES_MAX, wish(key)),
     }
 }
 
-fn list<T: PartialEq + Display>(node: &Node, read: impl Fn(&Node) -> Result<T, Wrong>) -> Result<Vec<Wish<T>>, Wrong> {
-    let Value::Array(items) = &node.value else {
-        return Err(Wrong::new(format!("expected a list, found {}", node.kind())));
-    };
-    if items.len() > WISHES_MAX {
-        return Err(Wrong::new(format!("it has {} entries, more than {WISHES_MAX}", items.len())));
-    }
-    let mut found: Vec<Wish<T>> = Vec::new();
-    for item in items {
-        let what = read(item)?;
-        if found.iter().any(|wish| wish.what == what) {
+/// One entry, which is not to be among those before it.
+fn wish<T: PartialEq + Display>(
+    read: impl Fn(&Node) -> Result<T, Wrong>,
+) -> impl Fn(&Node, &[Wish<T>]) -> Result<Wish<T>, Wrong> {
+    move |node, before| {
+        let what = read(node)?;
+        if before.iter().any(|wish| wish.what == what) {
             return Err(Wrong::new(format!("{what} is listed twice")));
         }
-        found.push(Wish { what, place: item.place.clone() });
+        Ok(Wish { what, place: node.place.clone() })
     }
-    Ok(found)
 }

@@ -11,7 +11,7 @@ use leasehold_lease::schedule::Schedule;
 
 use super::grants::JobGrants;
 use super::look::PluginId;
-use crate::config::{JobLimits, Place, Problems};
+use crate::config::{JobLimits, Place, Problem, Problems, plain};
 
 /// What the plugin directory holds, as far as it is loaded.
 #[derive(Debug)]
@@ -52,6 +52,16 @@ impl<P> Catalog<P> {
         let mut all = Problems::default();
         self.jobs.values().for_each(|job| all.append(job.spec.grants.missing.clone()));
         self.refused.iter().chain(&self.stale).for_each(|refused| all.append(refused.problems.clone()));
+        all
+    }
+
+    /// What is no mistake and perhaps not meant: jobs that never start by themselves, and secrets that can go nowhere.
+    pub fn notes(&self) -> Problems {
+        let mut all = Problems::default();
+        for spec in self.jobs.values().map(|job| &job.spec) {
+            spec.never_due().into_iter().for_each(|note| all.push(note));
+            all.append(spec.grants.notes.clone());
+        }
         all
     }
 }
@@ -99,6 +109,30 @@ pub struct JobSpec {
     pub grants: JobGrants,
     /// Bytes its tenant may keep in the store.
     pub stored_max: u64,
+}
+
+impl JobSpec {
+    /// What is said of a job that has no schedule.
+    fn never_due(&self) -> Option<Problem> {
+        if self.schedule.is_some() {
+            return None;
+        }
+        let key = &self.key;
+        Some(match self.place.clone() {
+            Some(place) => {
+                let reason = "it has no schedule, so it never starts by itself";
+                let problem = Problem { key: format!("jobs.{}", key.name), ..Problem::of(place, reason) };
+                problem.hint("write schedule = \"@hourly\" or every = \"90s\"")
+            }
+            None => {
+                let file = Place::file(&self.plugin_file);
+                let reason = format!("no manifest is beside it, so it is the job {key}, which never starts by itself");
+                let manifest = self.plugin_file.with_extension("toml");
+                let name = manifest.file_name().unwrap_or_default().to_string_lossy();
+                Problem::of(file, reason).hint(format!("write [[jobs]] with name and schedule into {}", plain(&name)))
+            }
+        })
+    }
 }
 
 /// A job that cannot run, because its plugin does not serve.

@@ -216,7 +216,7 @@ impl<L: PluginLoader> Watch<L> {
 
     /// Starts loading as much as may be loaded at once. False when nothing is being loaded.
     fn start_loads(&mut self) -> bool {
-        for step in [Step::Find, Step::Compile] {
+        for step in Step::ALL {
             while self.state.loading(step) < self.loads_max {
                 let Some(request) = self.state.next_load(step) else { break };
                 self.loads.spawn(load(Arc::clone(&self.context), request));

@@ -5,13 +5,15 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_lease::id::{JobName, TenantName};
+use leasehold_lease::id::{JobKey, JobName, TenantName};
 use leasehold_lease::schedule::Zones;
 use leasehold_sandbox::{HttpGrants, Secret, Settings};
 
-use super::DEFAULT_TENANT;
+use super::beneath::Folder;
+use super::payloads::PayloadFiles;
+use super::{DEFAULT_TENANT, load};
 use crate::config::{Config, Place, Problem, Problems, TenantGrants};
-use crate::manifest::{self, Wish, Wishes};
+use crate::manifest::{self, JobDraft, RefusedJob, Wish, Wishes};
 use crate::regular_file;
 
 /// What a job is granted.
@@ -25,38 +27,48 @@ pub struct JobGrants {
     pub secrets: BTreeSet<String>,
     /// What its manifest asks for and the operator does not grant. The job runs all the same, without it.
     pub missing: Problems,
+    /// What it is granted and cannot use.
+    pub notes: Problems,
 }
 
 impl JobGrants {
     /// Both must name it.
-    pub fn new(job: &str, wishes: &Wishes, tenant: &TenantGrants) -> JobGrants {
-        let mut missing = Problems::default();
+    pub fn new(job: &JobKey, wishes: &Wishes, granted: &TenantGrants) -> JobGrants {
+        let JobKey { tenant, name } = job;
+        let (mut missing, mut notes) = (Problems::default(), Problems::default());
         let mut http = HttpGrants::default();
         for Wish { what, place } in &wishes.http {
-            match tenant.http.get(what) {
+            match granted.http.get(what) {
                 Some(addresses) => http.allow(what.clone(), addresses),
                 None => {
                     let reason = format!("{what} is not granted to the tenant");
-                    let problem = Problem { key: format!("jobs.{job}.http"), ..Problem::of(place.clone(), reason) };
-                    missing.push(problem.hint("the operator lists it in allow under [tenants.NAME.http]"));
+                    let problem = Problem { key: format!("jobs.{name}.http"), ..Problem::of(place.clone(), reason) };
+                    missing.push(problem.hint(format!("the operator lists it in allow under [tenants.{tenant}.http]")));
                 }
             }
         }
         let (mut config, mut secrets) = (BTreeMap::new(), BTreeSet::new());
         for Wish { what, place } in &wishes.config {
-            match (tenant.config.get(what), tenant.secrets.contains_key(what)) {
+            let problem = |reason| Problem { key: format!("jobs.{name}.config"), ..Problem::of(place.clone(), reason) };
+            match (granted.config.get(what), granted.secrets.get(what)) {
                 (Some(value), _) => drop(config.insert(what.clone(), value.clone())),
-                (None, true) => drop(secrets.insert(what.clone())),
-                (None, false) => {
+                (None, Some(secret)) => {
+                    secrets.insert(what.clone());
+                    let origin = &secret.origin;
+                    // An origin that is asked for in vain has been told.
+                    if !wishes.http.iter().any(|wish| wish.what == *origin) {
+                        let reason = format!("the secret {what} goes to {origin} alone, where the job sends nothing");
+                        notes.push(problem(reason).hint(format!("write http = [\"{origin}\"]")));
+                    }
+                }
+                (None, None) => {
+                    let section = format!("[tenants.{tenant}.config] or [tenants.{tenant}.secrets]");
                     let reason = format!("the tenant has no setting or secret {what}");
-                    let problem = Problem { key: format!("jobs.{job}.config"), ..Problem::of(place.clone(), reason) };
-                    missing.push(
-                        problem.hint("the operator sets it under [tenants.NAME.config] or [tenants.NAME.secrets]"),
-                    );
+                    missing.push(problem(reason).hint(format!("the operator sets it under {section}")));
                 }
             }
         }
-        JobGrants { http: Arc::new(http), config: Arc::new(config), secrets, missing }
+        JobGrants { http: Arc::new(http), config: Arc::new(config), secrets, missing, notes }
     }
 
     /// What the handler's calls of `config` answer, with placeholders made from `key`.
@@ -88,16 +100,26 @@ pub fn grants_of(config: &Config, zones: &Zones, wasm: &Path) -> PluginGrants {
     };
     let granted = config.grants(&tenant);
     let mut jobs = Vec::new();
+    let folder = opened_folder(config, wasm);
+    let mut payloads = folder.as_ref().map(PayloadFiles::of);
+    // Without its payload, a host refuses the job.
+    let mut with_payload = |draft: JobDraft| match &mut payloads {
+        Some(payloads) => load::payload(&draft, payloads).map(|_| draft),
+        None => Ok(draft),
+    };
     for draft in drafts {
-        match draft {
-            Ok(draft) => jobs.push((draft.name.clone(), JobGrants::new(draft.name.as_str(), &draft.wishes, granted))),
+        match draft.and_then(&mut with_payload) {
+            Ok(draft) => {
+                let key = JobKey { tenant: tenant.clone(), name: draft.name.clone() };
+                jobs.push((draft.name, JobGrants::new(&key, &draft.wishes, granted)));
+            }
             Err(refused) => problems.append(refused.problems),
         }
     }
     PluginGrants { tenant, jobs, problems }
 }
 
-type Drafts = Vec<Result<manifest::JobDraft, manifest::RefusedJob>>;
+type Drafts = Vec<Result<JobDraft, RefusedJob>>;
 
 /// The jobs of a manifest; none where there is no manifest.
 fn drafts(config: &Config, zones: &Zones, tenant: &TenantName, file: &Path) -> Result<Drafts, Problems> {
@@ -111,12 +133,23 @@ fn drafts(config: &Config, zones: &Zones, tenant: &TenantName, file: &Path) -> R
 }
 
 fn tenant_of(config: &Config, wasm: &Path) -> TenantName {
-    let named = || {
-        let folder = wasm.canonicalize().ok()?.parent()?.to_owned();
-        let root = config.host.plugins.canonicalize().ok()?;
-        (folder.parent()? == root).then(|| folder.file_name()?.to_str()?.parse().ok()).flatten()
-    };
-    named().unwrap_or_else(|| DEFAULT_TENANT.parse().expect("it is a name"))
+    own_folder(config, wasm).unwrap_or_else(|| DEFAULT_TENANT.parse().expect("it is a name"))
+}
+
+/// The tenant whose folder in the plugin directory holds it; none for a file that lies elsewhere.
+fn own_folder(config: &Config, wasm: &Path) -> Option<TenantName> {
+    let folder = wasm.canonicalize().ok()?.parent()?.to_owned();
+    let root = config.host.plugins.canonicalize().ok()?;
+    (folder.parent()? == root).then(|| folder.file_name()?.to_str()?.parse().ok()).flatten()
+}
+
+/// The folder of the plugin, as a host would open it. None where it cannot be opened: then there is no manifest either.
+fn opened_folder(config: &Config, wasm: &Path) -> Option<Folder> {
+    if let Some(tenant) = own_folder(config, wasm) {
+        return Folder::open(&config.host.plugins).ok()?.tenant(tenant.as_str()).ok();
+    }
+    let folder = wasm.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Folder::open(folder).ok()
 }
 
 #[cfg(test)]
@@ -124,7 +157,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::Place;
+    use crate::config::Sources;
 
     #[test]
     fn a_job_gets_what_both_its_manifest_and_the_operator_name() {
@@ -140,7 +173,7 @@ mod tests {
         let http = [(origin("https://a.example:443"), vec![]), (origin("https://c.example"), vec![])].into();
         let config = [("region", "eu"), ("unasked", "x")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
         let tenant = TenantGrants { http, config, ..TenantGrants::default() };
-        let grants = JobGrants::new("j", &wishes, &tenant);
+        let grants = JobGrants::new(&"acme/j".parse().unwrap(), &wishes, &tenant);
         assert_eq!(grants.http.origins().map(ToString::to_string).collect::<Vec<_>>(), ["https://a.example"]);
         assert_eq!(*grants.config, [("region".to_owned(), "eu".to_owned())].into());
         let missing = grants.missing.to_string();
@@ -150,5 +183,20 @@ mod tests {
             "{missing}"
         );
         assert!(missing.contains("jobs.j.config: the tenant has no setting or secret other"), "{missing}");
+        assert!(missing.contains("under [tenants.acme.http]") && missing.contains("or [tenants.acme.secrets]"));
+    }
+
+    #[test]
+    fn a_job_whose_payload_is_not_there_is_told_as_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config::load(&Sources { folder: folder.path().into(), ..Sources::default() }).unwrap();
+        let wasm = folder.path().join("a.wasm");
+        let job = |name: &str| format!("[[jobs]]\nname = \"{name}\"\npayload_file = \"{name}.json\"\n");
+        std::fs::write(wasm.with_extension("toml"), job("there") + &job("missing")).unwrap();
+        std::fs::write(folder.path().join("there.json"), "1").unwrap();
+        let found = grants_of(&config, &Zones::bundled(), &wasm);
+        assert_eq!(found.jobs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["there"]);
+        let told = found.problems.to_string();
+        assert!(told.contains("jobs.missing.payload_file = \"missing.json\": there is no such file"), "{told}");
     }
 }

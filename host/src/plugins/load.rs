@@ -47,13 +47,21 @@ pub(super) struct Request {
     pub(super) step: Step,
 }
 
-/// Loading takes one or two steps, so that what was compiled before never waits for what is being compiled.
+/// Loading takes up to three steps, so that what was compiled before never waits for what is being compiled, and what is
+/// compiled soon never for what takes long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Read, and find it compiled.
     Find,
-    /// Read, and have it compiled.
+    /// Read, and have it compiled unless that takes long.
     Compile,
+    /// Read, and have it compiled however long that takes.
+    CompileLong,
+}
+
+impl Step {
+    /// All of them, in their order.
+    pub(super) const ALL: [Step; 3] = [Step::Find, Step::Compile, Step::CompileLong];
 }
 
 /// What became of one part of a plugin.
@@ -67,8 +75,8 @@ pub(super) enum Part<T> {
     Gone(Problems),
     Taken(T),
     Failed(Problems),
-    /// It must be compiled first: the next step.
-    Uncompiled,
+    /// It must be compiled first, in this next step.
+    Uncompiled(Step),
     /// This host could not load it, which is told like this: it is tried again.
     Postponed(Problems),
 }
@@ -135,7 +143,7 @@ async fn attempt<L: PluginLoader>(
         Part::Taken(bytes) => made(&context.loader, &tenant, &file, bytes, read.metered, step).await,
         Part::Same => Part::Same,
         Part::Kept => Part::Kept,
-        Part::Uncompiled => Part::Uncompiled,
+        Part::Uncompiled(step) => Part::Uncompiled(step),
         Part::Gone(problems) => Part::Gone(problems),
         Part::Failed(problems) => Part::Failed(problems),
         Part::Postponed(problems) => Part::Postponed(problems),
@@ -155,11 +163,12 @@ async fn made<L: PluginLoader>(
 ) -> Part<Arc<L::Plugin>> {
     let loaded = match step {
         Step::Find => loader.find(&bytes, metered).await,
-        Step::Compile => loader.load(tenant, file, bytes, metered).await.map(Some),
+        Step::Compile => loader.try_load(tenant, file, bytes, metered).await,
+        Step::CompileLong => loader.load(tenant, file, bytes, metered).await.map(Some),
     };
     match loaded {
         Ok(Some(plugin)) => Part::Taken(plugin),
-        Ok(None) => Part::Uncompiled,
+        Ok(None) => Part::Uncompiled(if step == Step::Find { Step::Compile } else { Step::CompileLong }),
         Err(LoadError::Refused(reason)) => failed(file, reason),
         Err(LoadError::Host(reason)) => Part::Postponed(problem(file, format!("{reason}; it is tried again"))),
     }
@@ -268,25 +277,18 @@ fn unscheduled<L>(context: &Context<L>, id: &PluginId) -> JobSpec {
     }
 }
 
-/// Reads the payload file, if the job has one.
+/// The job with its payload and its grants.
 fn finish<L>(
     draft: JobDraft,
     id: &PluginId,
     context: &Context<L>,
     payloads: &mut PayloadFiles,
 ) -> Result<JobSpec, RefusedJob> {
-    let payload = match draft.payload {
-        Payload::Inline(bytes) => bytes.into(),
-        Payload::File { path, place } => payloads.read(&path, draft.limits.payload_max).map_err(|reason| {
-            let key = format!("jobs.{}.payload_file", draft.name);
-            let problem = Problem { key, ..Problem::of(place, reason) };
-            let problem = Problem { value: Some(crate::config::quoted(&path)), ..problem };
-            RefusedJob { name: Some(draft.name.clone()), problems: problem.into() }
-        })?,
-    };
-    let grants = JobGrants::new(draft.name.as_str(), &draft.wishes, context.config.grants(&id.tenant));
+    let payload = payload(&draft, payloads)?;
+    let key = JobKey { tenant: id.tenant.clone(), name: draft.name };
+    let grants = JobGrants::new(&key, &draft.wishes, context.config.grants(&id.tenant));
     Ok(JobSpec {
-        key: JobKey { tenant: id.tenant.clone(), name: draft.name },
+        key,
         plugin_file: id.wasm(context.root()),
         place: Some(draft.place),
         schedule: draft.schedule,
@@ -296,6 +298,19 @@ fn finish<L>(
         grants,
         stored_max: context.config.tenant(&id.tenant).quota.stored_max,
     })
+}
+
+/// What the job's handler is given, its file read.
+pub(super) fn payload(draft: &JobDraft, payloads: &mut PayloadFiles) -> Result<Arc<[u8]>, RefusedJob> {
+    match &draft.payload {
+        Payload::Inline(bytes) => Ok(bytes.as_slice().into()),
+        Payload::File { path, place } => payloads.read(path, draft.limits.payload_max).map_err(|reason| {
+            let key = format!("jobs.{}.payload_file", draft.name);
+            let problem = Problem { key, ..Problem::of(place.clone(), reason) };
+            let problem = Problem { value: Some(crate::config::quoted(path)), ..problem };
+            RefusedJob { name: Some(draft.name.clone()), problems: problem.into() }
+        }),
+    }
 }
 
 #[cfg(test)]

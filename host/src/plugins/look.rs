@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use leasehold_lease::id::{JobName, TenantName};
+use leasehold_lease::id::{JobName, NameError, TenantName};
 
 use super::beneath::{Denied, Folder, Stamp, shown};
+use crate::config::quoted;
 
 /// The tenant of files that lie directly in the plugin directory.
 pub const DEFAULT_TENANT: &str = "default";
@@ -176,11 +176,13 @@ pub(super) fn look(root: &Path, known: &Known) -> Sighting {
     let folder = match Folder::open(root) {
         Ok(folder) => folder,
         Err(error) => {
-            let reason =
-                format!("the plugin directory cannot be read: {error}; create it or name another in host.plugins");
+            let reason = format!(
+                "the plugin directory cannot be read: {error}; what serves goes on serving; create it, mount it again, or \
+                 name another in host.plugins"
+            );
             sighting.refused.push((root.to_owned(), reason));
-            // A directory that is gone has no plugins; one that cannot be read may have them all.
-            sighting.unread.whole = error.kind() != ErrorKind::NotFound;
+            // One that is gone was more likely moved or unmounted than emptied: whoever wants no plugin any more empties it.
+            sighting.unread.whole = true;
             return sighting;
         }
     };
@@ -246,6 +248,7 @@ impl Sighting {
         if files.is_empty() {
             return;
         }
+        let mut bad_stems = BTreeSet::new();
         let tenant: TenantName = match tenant.parse() {
             Ok(tenant) => tenant,
             Err(error) => return self.refuse(shown(root, None, tenant), error.to_string()),
@@ -257,10 +260,12 @@ impl Sighting {
                 continue;
             }
             let stem = file.rsplit_once('.').map_or(file.as_str(), |(stem, _)| stem);
-            let name: JobName = match stem.parse() {
+            let name = match stem.parse::<JobName>() {
                 Ok(name) => name,
+                // Code and manifest of one bad name are one mistake.
+                Err(_) if !bad_stems.insert(stem.to_owned()) => continue,
                 Err(error) => {
-                    self.refuse(shown(root, own, file), format!("the file's stem names the plugin: {error}"));
+                    self.refuse(shown(root, own, file), not_a_plugins_name(stem, &error));
                     continue;
                 }
             };
@@ -295,6 +300,12 @@ impl Sighting {
         self.here.1 += 1;
         if self.here.1 <= IGNORED_MAX { told.push(path) } else { *more += 1 }
     }
+}
+
+/// A plugin is named like a job, and is none.
+fn not_a_plugins_name(stem: &str, error: &NameError) -> String {
+    let (name, reason) = (quoted(stem), error.reason);
+    format!("{name} is no plugin's name: {reason}; use 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit")
 }
 
 /// What people's and Kubernetes' tools leave beside the files they write.
@@ -337,6 +348,7 @@ mod tests {
             "hello.wasm",
             "hello.toml",
             "acme/a.wasm",
+            "acme/My.toml",
             "acme/My.wasm",
             "acme/b.toml",
             "Bad/a.wasm",
@@ -353,7 +365,9 @@ mod tests {
         assert_eq!(found, ["acme/a true false", "acme/b false true", "default/hello true true"]);
         let refused: Vec<_> =
             sighting.refused.iter().map(|(path, _)| path.strip_prefix(root).unwrap().to_str().unwrap()).collect();
-        assert_eq!(refused, ["dir.wasm", "Bad", "acme/My.wasm"]);
+        assert_eq!(refused, ["dir.wasm", "Bad", "acme/My.toml"]);
+        let told = &sighting.refused[2].1;
+        assert!(told.starts_with("\"My\" is no plugin's name: it does not begin with a letter a-z"), "{told}");
         assert_eq!(sighting.folders.len(), 3);
         let ignored: BTreeSet<_> =
             sighting.ignored.0.iter().map(|path| path.strip_prefix(root).unwrap().to_str().unwrap()).collect();
@@ -400,10 +414,9 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_told() {
+    fn a_directory_that_is_not_there_is_told_and_not_taken_for_an_empty_one() {
         let sighting = look(Path::new("/nowhere/plugins"), &Known::default());
-        assert!(sighting.refused[0].1.contains("cannot be read"));
-        assert!(!sighting.unread.whole, "it is known to have no plugins");
+        assert!(sighting.refused[0].1.contains("cannot be read") && sighting.unread.whole);
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(look(file.path(), &Known::default()).unread.whole);
     }

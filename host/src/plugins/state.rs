@@ -46,8 +46,8 @@ struct Unit<P> {
     /// The version that was loaded last, whether that went well or not.
     tried: Option<Seen>,
     loading: Option<Step>,
-    /// The version that was read and not found compiled: it waits for a compiler.
-    uncompiled: Option<Seen>,
+    /// The version that was read and is not compiled yet, and the step that it waits for.
+    uncompiled: Option<(Seen, Step)>,
     /// How often in a row this host failed to load it, and after how many looks it is tried again.
     postponed: Option<(u32, u32)>,
     /// The plugin's fuel is counted, because a job has a limit of it.
@@ -195,9 +195,9 @@ impl<P> State<P> {
             unit.steady = 0;
             return;
         };
-        if matches!(plugin, Part::Uncompiled) {
+        if let Part::Uncompiled(next) = plugin {
             // All of it is read again when its turn has come: until then nothing of it is kept.
-            unit.uncompiled = Some(Seen { payloads: unit.seen.payloads.clone(), ..seen });
+            unit.uncompiled = Some((Seen { payloads: unit.seen.payloads.clone(), ..seen }, next));
             return;
         }
         unit.uncompiled = None;
@@ -206,7 +206,7 @@ impl<P> State<P> {
         unit.metered = metered;
         unit.take_plugin(plugin, version);
         match jobs {
-            Part::Same | Part::Kept | Part::Gone(_) | Part::Uncompiled | Part::Postponed(_) => {}
+            Part::Same | Part::Kept | Part::Gone(_) | Part::Uncompiled(_) | Part::Postponed(_) => {}
             Part::Taken(jobs) => {
                 unit.jobs = merge(std::mem::take(&mut unit.jobs), within_room(jobs, others));
                 unit.manifest_problems = None;
@@ -320,7 +320,7 @@ impl<P> Unit<P> {
     }
 
     fn next_step(&self) -> Step {
-        if self.uncompiled.as_ref() == Some(&self.seen) { Step::Compile } else { Step::Find }
+        self.uncompiled.as_ref().filter(|(seen, _)| *seen == self.seen).map_or(Step::Find, |(_, next)| *next)
     }
 
     /// It is new, and perhaps not whole yet.
@@ -331,7 +331,7 @@ impl<P> Unit<P> {
     fn take_plugin(&mut self, plugin: Part<Arc<P>>, version: Option<Version>) {
         let failures = self.postponed.map_or(0, |(failures, _)| failures);
         match plugin {
-            Part::Same | Part::Uncompiled => return,
+            Part::Same | Part::Uncompiled(_) => return,
             Part::Postponed(problems) => {
                 self.plugin_problems = Some(problems);
                 self.postponed = Some((failures + 1, POSTPONED_MAX.min(1 << failures.min(31))));

@@ -36,7 +36,8 @@ impl Agent {
 
     /// No place is free. A slot waits for one until it could only be late; a backup stays one.
     pub(super) fn no_place(&mut self, t: &mut Turn<'_>, run: &RunId, why: &str) {
-        if self.parts.get(run).is_some_and(|part| matches!(part.state, State::Waiting { .. })) {
+        let waits = |state: &State| matches!(state, State::Waiting { .. } | State::Backup(_));
+        if self.parts.get(run).is_some_and(|part| waits(&part.state)) {
             self.tell(t, EventKind::NoPlace, run, None, format!("waits for one: {why}"));
         }
     }

@@ -120,7 +120,7 @@ pub enum Input {
     StoreUp,
     /// A heartbeat of a running attempt was acknowledged for the first time.
     Confirmed(RunId, Token),
-    /// The host lacks the resources to start the handler; another host may have them.
+    /// The host lacks the resources to start the handler, or to let it go on; another host may have them.
     StartRefused {
         /// Which run.
         run: RunId,

@@ -139,6 +139,7 @@ fn a_full_host_takes_over_as_soon_as_a_place_is_free() {
     w.crash(a);
     w.until(3_700 * S);
     assert_eq!(w.attempt(3_600), Attempt(1));
+    assert_eq!(w.count(EventKind::NoPlace), 1, "it is said, once, that the run waits");
     w.places(b, 1);
     w.until(3_701 * S);
     assert_eq!(w.attempt(3_600), Attempt(2));

@@ -103,3 +103,26 @@ fn what_is_removed_takes_its_note_along() {
     let left: Vec<_> = fs::read_dir(cache.dir()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(left, [small.path(&next)]);
 }
+
+#[test]
+fn what_killed_processes_left_among_temporary_files_is_removed_and_what_is_in_use_or_new_is_not() {
+    let among = tempfile::tempdir().expect("a directory");
+    let made = |name: &str, settled: bool| {
+        let path = among.path().join(name);
+        DirBuilder::new().mode(0o700).create(&path).expect("made");
+        fs::write(path.join("a.cwasm"), "code").expect("written");
+        let dir = File::open(&path).expect("it is there");
+        if settled {
+            let now = dir.metadata().and_then(|of| of.modified()).expect("it has a time");
+            dir.set_modified(now - 2 * SETTLED).expect("its time can be set");
+        }
+        (path, dir)
+    };
+    let (left, _) = made("leasehold-compiled-left", true);
+    let (new, _) = made("leasehold-compiled-new", false);
+    let (other, _) = made("somebody-elses", true);
+    let (used, lock) = made("leasehold-compiled-used", true);
+    flock(&lock, FlockOperation::NonBlockingLockShared).expect("locked");
+    remove_left_behind(among.path()).expect("it cleans up");
+    assert_eq!([left, new, other, used].map(|path| path.exists()), [false, true, true, true]);
+}

@@ -22,6 +22,8 @@ use crate::refusal::{CompileLimit, PluginError, Refusal};
 pub(crate) struct Compiler {
     pub(crate) command: CompilerCommand,
     pub(crate) limits: CompileLimits,
+    /// Processor time of the first try.
+    pub(crate) first_try: Duration,
     /// What compiled code must fit.
     pub(crate) engine: String,
     /// Its code counts fuel.
@@ -35,33 +37,46 @@ impl Compiler {
     /// # Errors
     ///
     /// [`PluginError::Refused`] when the compiler went beyond a limit or broke off, [`PluginError::Host`] when there was none.
-    pub(crate) fn run(&self, bytes: &PluginBytes, dir: &Path, output: &str) -> Result<Answer, PluginError> {
-        let mut child = self.start(bytes.len() as u64, dir, output).map_err(|error| self.not_started(&error))?;
+    pub(crate) fn run(
+        &self,
+        bytes: &PluginBytes,
+        limits: &CompileLimits,
+        dir: &Path,
+        output: &str,
+    ) -> Result<Answer, PluginError> {
+        let mut child =
+            self.start(bytes.len() as u64, limits, dir, output).map_err(|error| self.not_started(&error))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let talk = match pipes {
             (Some(stdin), Some(stdout), Some(stderr)) => Talk::start(stdin, stdout, stderr, bytes),
             _ => Err(io::Error::other("it has no pipes")),
         };
-        let said = talk.as_ref().ok().map(|talk| talk.answer.recv_timeout(self.limits.wall));
+        let said = talk.as_ref().ok().map(|talk| talk.answer.recv_timeout(limits.wall));
         // When its output has ended it is about to end with the status it chose; in all other cases it has no more to say.
         end(&mut child);
         let status = child.wait().map_err(|error| self.not_started(&error))?;
         let talk = talk.map_err(|error| self.not_started(&error))?;
         match said {
-            Some(Ok(Said::All(said))) => self.judge(status, &said, &talk.last_words()),
+            Some(Ok(Said::All(said))) => self.judge(status, limits, &said, &talk.last_words()),
             Some(Ok(Said::TooMuch)) => Err(nonsense(format!("more than {MAX_ANSWER} bytes"))),
-            _ => Err(Refusal::CompileLimit { limit: CompileLimit::Wall(self.limits.wall) }.into()),
+            _ => Err(Refusal::CompileLimit { limit: CompileLimit::Wall(limits.wall) }.into()),
         }
     }
 
-    fn start(&self, size: u64, dir: &Path, output: &str) -> io::Result<Child> {
+    /// What the first try may use: the same but for time.
+    pub(crate) fn first_try(&self) -> CompileLimits {
+        let Compiler { limits, first_try, .. } = self;
+        CompileLimits { cpu: limits.cpu.min(*first_try), wall: limits.wall.min(first_try.saturating_mul(3)), ..*limits }
+    }
+
+    fn start(&self, size: u64, limits: &CompileLimits, dir: &Path, output: &str) -> io::Result<Child> {
         let request = Request {
             parent: std::process::id(),
             engine: self.engine.clone(),
             metered: self.metered,
             size,
             output: output.to_owned(),
-            limits: self.limits,
+            limits: *limits,
         };
         Command::new(&self.command.program)
             .args(&self.command.args)
@@ -78,14 +93,20 @@ impl Compiler {
     }
 
     /// What the end of a compiler says, and its answer where it gave one.
-    fn judge(&self, status: ExitStatus, said: &[u8], last_words: &str) -> Result<Answer, PluginError> {
+    fn judge(
+        &self,
+        status: ExitStatus,
+        limits: &CompileLimits,
+        said: &[u8],
+        last_words: &str,
+    ) -> Result<Answer, PluginError> {
         let beyond = |limit| Err(Refusal::CompileLimit { limit }.into());
         match status.signal().map(Signal::from_named_raw) {
-            Some(Some(Signal::XCPU)) => beyond(CompileLimit::Cpu(Duration::from_secs(whole_seconds(self.limits.cpu)))),
-            Some(Some(Signal::XFSZ)) => beyond(CompileLimit::Output(self.limits.output)),
+            Some(Some(Signal::XCPU)) => beyond(CompileLimit::Cpu(Duration::from_secs(whole_seconds(limits.cpu)))),
+            Some(Some(Signal::XFSZ)) => beyond(CompileLimit::Output(limits.output)),
             Some(Some(Signal::KILL)) => Err(Refusal::CompilerKilled.into()),
             // The words of Rust's runtime, which is the same program's. Whoever forged them would change this message only.
-            Some(_) if last_words.contains("memory allocation of") => beyond(CompileLimit::Memory(self.limits.memory)),
+            Some(_) if last_words.contains("memory allocation of") => beyond(CompileLimit::Memory(limits.memory)),
             Some(_) if last_words.contains("has overflowed its stack") => {
                 Err(Refusal::CompilerBroke { how: "it overflowed its stack".to_owned() }.into())
             }

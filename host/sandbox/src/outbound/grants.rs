@@ -12,9 +12,16 @@ use super::origin::Origin;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpGrants {
     origins: BTreeMap<Origin, Vec<IpNet>>,
+    /// Why there can be none.
+    never: Option<&'static str>,
 }
 
 impl HttpGrants {
+    /// Nothing is granted, and nothing could be: `why` is what a guest is told.
+    pub fn never(why: &'static str) -> HttpGrants {
+        HttpGrants { never: Some(why), ..HttpGrants::default() }
+    }
+
     /// Grants an origin. A name may lead to global unicast addresses and to those of `addresses` besides; an origin that
     /// is an address is granted with it, whatever it is.
     pub fn allow(&mut self, origin: Origin, addresses: &[IpNet]) {
@@ -26,6 +33,13 @@ impl HttpGrants {
     /// The origins, in order.
     pub fn origins(&self) -> impl Iterator<Item = &Origin> {
         self.origins.keys()
+    }
+
+    /// Why an origin is not granted, and what to do about it.
+    pub(crate) fn denial(&self) -> &'static str {
+        self.never.unwrap_or(
+            "the job's manifest must list it, and so must the operator's configuration, which a host reads when it starts",
+        )
     }
 
     pub(crate) fn allows(&self, origin: &Origin) -> bool {

@@ -73,8 +73,7 @@ pub(super) fn prepare(
     let (origin, url) =
         Origin::of(&request.url).map_err(|error| HttpError::Invalid(format!("the URL cannot be used: {error}")))?;
     if !effects.http.allows(&origin) {
-        let why = format!("{origin} is not granted to this job: the operator and the job's manifest must both list it");
-        return Err(HttpError::Denied(why));
+        return Err(HttpError::Denied(format!("{origin} is not granted to this job: {}", effects.http.denial())));
     }
     let body = request.body.unwrap_or_default();
     if body.len() > MAX_BODY {

@@ -37,6 +37,8 @@ async fn a_giant_log_line_is_cut_and_one_beyond_what_a_call_may_carry_traps() {
     assert!(lines.len() == 1 && lines[0].message.len() <= 8 * 1024, "{} lines", lines.len());
     let (ended, lines) = hostile_with_log(emit(4_000_000), tight()).await;
     assert_eq!(failure(&ended).kind, FailureKind::Trap, "{}", failure(&ended));
+    assert!(failure(&ended).message.contains("more in one call than the 3145728 bytes"), "{}", failure(&ended));
+    assert!(!failure(&ended).message.contains("fuel"), "it has no limit of fuel: {}", failure(&ended));
     assert!(lines.is_empty());
 }
 

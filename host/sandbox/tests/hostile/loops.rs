@@ -38,6 +38,20 @@ async fn endless_recursion_is_stack_with_at_most_twenty_frames() {
     assert!(!failure.backtrace.is_empty() && failure.backtrace.len() <= 20);
 }
 
+/// Compiled languages keep a stack of their own in memory, which such recursion leaves at its end.
+#[tokio::test]
+async fn recursion_that_runs_out_of_its_stack_in_memory_is_a_trap_that_says_so() {
+    let deep = "(global $sp (mut i32) (i32.const 4096))
+        (func $deep (global.set $sp (i32.sub (global.get $sp) (i32.const 64)))
+            (i32.store (global.get $sp) (i32.const 7)) (call $deep))";
+    let ended = hostile(guest(deep, "(call $deep)"), tight()).await;
+    let failure = failure(&ended);
+    assert_eq!(failure.kind, FailureKind::Trap, "{failure}");
+    assert!(failure.message.contains("functions call one another without end"), "{failure}");
+    let once = hostile(guest("", "(i32.store (i32.const -4) (i32.const 7))"), tight()).await;
+    assert!(!crate::support::failure(&once).message.contains("without end"), "{}", crate::support::failure(&once));
+}
+
 /// Host functions run on the guest's stack: there must be room for them however deep the guest is.
 #[tokio::test]
 async fn recursion_that_calls_the_host_at_each_level_is_stack() {

@@ -2,7 +2,7 @@
 
 use leasehold_sandbox::{Allocation, FailureKind, PluginError, Refusal, Sandbox, SandboxSettings};
 
-use crate::support::bombs::many_instances;
+use crate::support::bombs::{many_instances, with_component};
 use crate::support::watch::Watch;
 use crate::support::*;
 use crate::watch::tight;
@@ -83,4 +83,64 @@ async fn more_globals_than_a_guest_may_have_are_too_complex() {
     let refused = sandbox().load_bytes("acme", guest(&globals, "")).await.expect_err("and the guest's own");
     assert!(matches!(&refused, PluginError::Refused(Refusal::TooComplex { .. })), "{refused:?}");
     assert!(refused.to_string().contains("globals"), "{refused}");
+}
+
+#[tokio::test]
+async fn more_imports_of_core_modules_than_a_guest_may_have_are_too_complex() {
+    let imports = "(import \"a\" \"b\" (func))".repeat(10_001);
+    let refused = sandbox().load_bytes("acme", many_instances(&guest("", ""), 0, &imports)).await;
+    let refused = refused.expect_err("and the guest's own");
+    assert!(refused.to_string().contains("imports of core modules"), "{refused}");
+}
+
+#[tokio::test]
+async fn element_segments_that_every_instance_would_keep_are_too_complex() {
+    // What filled a host's memory: sixty instances of a module with 200 000 items, in a file of 200 KB.
+    let functions = format!("(table 1 funcref) (func $f) (elem func {})", "$f ".repeat(200_000));
+    let nulls = format!("(elem funcref {})", "(ref.null func) ".repeat(1_001));
+    let halves = format!("(elem funcref {})", "(ref.null func) ".repeat(501)).repeat(2);
+    let sandbox = sandbox();
+    for (items, count) in [(functions, 60), (nulls, 1), (halves, 1)] {
+        let bytes = many_instances(&guest("", ""), count, &items);
+        let refused = sandbox.load_bytes("acme", bytes).await.expect_err("too many items");
+        assert!(matches!(&refused, PluginError::Refused(Refusal::TooComplex { .. })), "{refused:?}");
+        assert!(refused.to_string().contains("passive element segments"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn as_many_element_items_as_a_guest_may_have_cost_the_host_no_more_than_they_are_worth() {
+    let items = format!("(elem funcref {})", "(ref.null func) ".repeat(1_000));
+    let body = "(call $update (i64.const 1) (i32.const 0) (i64.const 0) (i32.const 0) (i32.const 0))
+        (drop (call $sleep (i64.const 3600000)))";
+    let plain = guest(&format!("{UPDATE} {SLEEP}"), body);
+    let sandbox = sandbox();
+    let plugin = load(&sandbox, many_instances(&plain, 60, &items)).await;
+    let watch = Watch::start();
+    let running: Vec<_> = (0..8).map(|_| sandbox.start(&plugin, invocation(tight()))).collect();
+    for execution in &running {
+        is_there(execution).await;
+    }
+    // A MiB of items for each; the memory of all is charged and counts for itself.
+    watch.assert_flat(sandbox.memory().used() + (8 << 20));
+}
+
+#[tokio::test]
+async fn active_segments_and_declared_ones_cost_nothing_for_each_instance_and_are_taken() {
+    let items = "(table $all 5000 funcref) (func $f)";
+    let active = format!("(elem (table $all) (i32.const 0) func {})", "$f ".repeat(5_000));
+    let declared = format!("(elem declare func {})", "$f ".repeat(5_000));
+    let plugin = load(&sandbox(), guest(&format!("{items} {active} {declared}"), "")).await;
+    assert!(plugin.size() > 10_000);
+}
+
+#[tokio::test]
+async fn components_that_instantiate_each_other_over_and_over_are_too_complex() {
+    let ones = "(instance (instantiate $one))".repeat(100);
+    let tens = "(instance (instantiate $ten))".repeat(11);
+    let text =
+        format!("(component (component $one) (component $ten (alias outer 1 $one (component $one)) {ones}) {tens})");
+    let bytes = with_component(&guest("", ""), &text);
+    let refused = sandbox().load_bytes("acme", bytes).await.expect_err("eleven hundred instances");
+    assert!(refused.to_string().contains("instances of components"), "{refused}");
 }

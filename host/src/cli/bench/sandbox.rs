@@ -41,9 +41,6 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 impl Sandbox {
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
         global.refuse_configuration("bench sandbox")?;
-        if cfg!(debug_assertions) {
-            tell("this is a debug build: its figures say nothing about a release");
-        }
         let folder = CodeFolder::new()?;
         let settings = SandboxSettings { cache_dir: Some(folder.0.clone()), ..loader::sandbox_settings()? };
         let bench = Bench::new(settings).await?;

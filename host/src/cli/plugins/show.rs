@@ -8,11 +8,27 @@ use super::super::error::CliError;
 use super::super::output::{Colour, Output, Paint, Table};
 use super::super::text::{bytes, plain};
 
+/// The host that tells.
+#[derive(Debug, Clone)]
+pub(super) struct Who {
+    /// Its name.
+    pub(super) host: String,
+    /// Its process.
+    pub(super) pid: u32,
+    /// Another host that tells has the same name.
+    pub(super) has_twin: bool,
+}
+
 /// A plugin, or a file that is none.
 #[derive(Debug, Serialize)]
 struct Row {
     /// None when no host runs, and the directory was examined by this command.
     host: Option<String>,
+    /// The host's process.
+    pid: Option<u32>,
+    /// For people: its process is told with its name, which is not its own alone.
+    #[serde(skip)]
+    has_twin: bool,
     tenant: Option<String>,
     plugin: Option<String>,
     file: String,
@@ -42,7 +58,7 @@ struct VersionRow {
 /// # Errors
 /// As [`Output::text`].
 pub(super) fn print(
-    host: Option<&str>,
+    host: Option<&Who>,
     survey: &Survey,
     running: &[RunningVersion],
     out: &mut Output,
@@ -52,7 +68,7 @@ pub(super) fn print(
         rows.iter().try_for_each(|row| out.object(row))?;
         return match survey.ignored_more {
             0 => Ok(()),
-            more => out.object(&serde_json::json!({ "host": host, "ignored_more": more })),
+            more => out.object(&serde_json::json!({ "host": host.map(|who| &who.host), "ignored_more": more })),
         };
     }
     out.text(&table(&rows).render(out.is_terminal(), out.paint()))?;
@@ -63,7 +79,7 @@ pub(super) fn print(
     }
 }
 
-fn rows(host: Option<&str>, survey: &Survey, running: &[RunningVersion]) -> Vec<Row> {
+fn rows(host: Option<&Who>, survey: &Survey, running: &[RunningVersion]) -> Vec<Row> {
     let mut rows: Vec<Row> = survey.plugins.iter().map(|standing| plugin(host, standing, running)).collect();
     let known = |version: &&RunningVersion| survey.plugins.iter().any(|standing| standing.file == version.file);
     for left in running.iter().filter(|version| !known(version)) {
@@ -81,9 +97,11 @@ fn rows(host: Option<&str>, survey: &Survey, running: &[RunningVersion]) -> Vec<
 }
 
 /// A file that no plugin is at.
-fn bare(host: Option<&str>, file: &str, state: &'static str) -> Row {
+fn bare(host: Option<&Who>, file: &str, state: &'static str) -> Row {
     Row {
-        host: host.map(str::to_owned),
+        host: host.map(|who| who.host.clone()),
+        pid: host.map(|who| who.pid),
+        has_twin: host.is_some_and(|who| who.has_twin),
         tenant: None,
         plugin: None,
         file: file.to_owned(),
@@ -100,7 +118,7 @@ fn older(version: &RunningVersion) -> VersionRow {
     VersionRow { digest, size, since: None, r#use: "older", attempts: Some(attempts) }
 }
 
-fn plugin(host: Option<&str>, standing: &Standing, running: &[RunningVersion]) -> Row {
+fn plugin(host: Option<&Who>, standing: &Standing, running: &[RunningVersion]) -> Row {
     let ours: Vec<_> = running.iter().filter(|version| version.file == standing.file).collect();
     let attempts = |version: &Version| {
         let found = ours.iter().find(|running| running.digest == version.digest);
@@ -144,7 +162,7 @@ fn table(rows: &[Row]) -> Table {
         let first = row.versions.first();
         let cell = |text: Option<String>| (Colour::Dim, text.unwrap_or_else(|| "-".to_owned()));
         table.row(vec![
-            (Colour::Dim, row.host.as_deref().map_or_else(|| "-".to_owned(), plain)),
+            (Colour::Dim, host_of(row)),
             (Colour::Plain, name),
             (colour(row.state), row.state.to_owned()),
             cell(first.map(|version| short(&version.digest))),
@@ -156,6 +174,14 @@ fn table(rows: &[Row]) -> Table {
         ]);
     }
     table
+}
+
+fn host_of(row: &Row) -> String {
+    match (&row.host, row.pid) {
+        (Some(host), Some(pid)) if row.has_twin => format!("{} (process {pid})", plain(host)),
+        (Some(host), _) => plain(host),
+        (None, _) => "-".to_owned(),
+    }
 }
 
 fn colour(state: &str) -> Colour {
@@ -196,8 +222,10 @@ fn problems(rows: &[Row], paint: Paint) -> String {
     let mut lines = String::new();
     for row in rows {
         let word = paint.paint(colour(row.state), row.state);
+        // What is wrong with a plugin names its file by itself.
+        let file = if row.plugin.is_none() { format!("{}: ", plain(&row.file)) } else { String::new() };
         for problem in &row.problems {
-            lines.push_str(&format!("{word}  {}\n", plain(problem)));
+            lines.push_str(&format!("{word}  {file}{}\n", plain(problem)));
         }
         for job in row.jobs.iter().filter(|job| !job.problems.is_empty()) {
             let (colour, word) = if job.runnable { (Colour::Warn, "stale") } else { (Colour::Bad, "not runnable") };
@@ -227,6 +255,10 @@ mod tests {
         RunningVersion { file: file.to_owned(), digest: digest.repeat(32), size: 1_536, attempts }
     }
 
+    fn who(has_twin: bool) -> Who {
+        Who { host: "h".to_owned(), pid: 7, has_twin }
+    }
+
     fn stale() -> Survey {
         let job = |name: &str, runnable: bool, problem: &str| JobStanding {
             job: Some(name.to_owned()),
@@ -253,7 +285,7 @@ mod tests {
         let survey = stale();
         let running =
             [running("p/acme/a.wasm", "ab", 1), running("p/acme/a.wasm", "ef", 2), running("p/b.wasm", "01", 3)];
-        let rows = rows(Some("h"), &survey, &running);
+        let rows = rows(Some(&who(false)), &survey, &running);
         let json = serde_json::to_value(&rows).unwrap();
         let versions = |row: usize| {
             let versions = json[row]["versions"].as_array().unwrap().iter();
@@ -288,5 +320,18 @@ mod tests {
             (&first["use"], &first["attempts"], &first["since"]),
             (&"valid".into(), &serde_json::Value::Null, &serde_json::Value::Null)
         );
+    }
+    #[test]
+    fn hosts_of_one_name_are_told_apart_by_their_processes() {
+        let rows = rows(Some(&who(true)), &stale(), &[]);
+        assert!(table(&rows).render(false, Paint(false)).starts_with("h (process 7)  acme/a"));
+        assert_eq!(serde_json::to_value(&rows[0]).unwrap()["pid"], 7);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_that_is_no_plugin_is_told_with_its_path() {
+        let odd = Odd { file: "p/Bad Name.wasm".to_owned(), problem: Some("it is no name".to_owned()) };
+        let rows = rows(None, &Survey { odd: vec![odd], ..Survey::default() }, &[]);
+        assert_eq!(problems(&rows, Paint(false)), "refused  p/Bad Name.wasm: it is no name\n");
     }
 }

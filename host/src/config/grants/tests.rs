@@ -60,11 +60,11 @@ fn every_mistake_is_told_and_no_secret_is() {
          [tenants.g.config]\nK = \"x\"\n[tenants.g.secrets]\nK = { env = \"E\", origin = \"https://x\", header = \"y\" }\n",
     );
     let expected = [
-        "2: tenants.a.http.allow = […]: it is not an origin: it has a path",
+        "2: tenants.a.http.allow[1]: it is not an origin: it has a path",
         "3: tenants.a.http.allowed: there is no such key; did you mean \"allow\"?",
-        "5: tenants.b.http.allow = […]: 10.0.0.1/8 has bits behind its prefix; write \"10.0.0.0/8\"",
-        "7: tenants.c.http.allow = […]: the addresses that http://x may lead to are missing",
-        "9: tenants.d.http.allow = \"https://x.example\": expected a list of origins, found text",
+        "5: tenants.b.http.allow[1]: 10.0.0.1/8 has bits behind its prefix; write \"10.0.0.0/8\"",
+        "7: tenants.c.http.allow[1]: the addresses that http://x may lead to are missing",
+        "9: tenants.d.http.allow = \"https://x.example\": expected a list such as [",
         "11: tenants.e.config.a b: it is not a setting's key",
         "12: tenants.e.config.list: expected text, a number or true or false, found a list",
         "14: tenants.f.secrets.A: a secret is not written here; write { env",
@@ -103,4 +103,17 @@ fn secrets_are_read_where_they_lie_and_never_printed() {
         let told = config.secrets(&env).unwrap_err().to_string();
         assert!(told.contains("tenants.acme.secrets.KEY: the secret "), "{told}");
     }
+}
+
+#[test]
+fn each_bad_entry_of_a_list_is_told_with_its_number_and_none_is_repeated() {
+    let told = wrong(
+        "[tenants.a.http]\nallow = [\"https://u:hunter2@a\", \"https://a\", 7,\n  \"https://A:443\", { origin = \"x\" }]\n",
+    );
+    let expected = ["allow[1]: it is not an origin", "allow[3]: expected text", "allow[4]: https://a is listed twice"];
+    assert_eq!(told.len(), expected.len() + 1, "{told:#?}");
+    for expected in expected {
+        assert!(told.iter().any(|told| told.contains(expected)), "{expected}: {told:#?}");
+    }
+    assert!(!told.join("\n").contains("hunter2"), "{told:#?}");
 }

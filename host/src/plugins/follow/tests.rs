@@ -89,6 +89,13 @@ impl Bench {
         self.folder.path().join("plugins").join(file)
     }
 
+    /// The plugin directory is gone, all of it at once.
+    fn lose(&self) {
+        let aside = self.folder.path().join("lost");
+        fs::rename(self.path(""), &aside).unwrap();
+        fs::remove_dir_all(aside).unwrap();
+    }
+
     fn write(&self, file: &str, text: &str) {
         fs::write(self.path(file), text).unwrap();
     }

@@ -28,7 +28,7 @@ impl Bench {
 
     /// Whichever step is to be made.
     fn next_load(&mut self) -> Option<Request> {
-        self.state.next_load(Step::Find).or_else(|| self.state.next_load(Step::Compile))
+        Step::ALL.into_iter().find_map(|step| self.state.next_load(step))
     }
 
     fn id(name: &str) -> PluginId {
@@ -414,7 +414,13 @@ fn what_must_be_compiled_waits_for_that_step_and_keeps_nobody_in_the_first_one()
     b.look(&[("a/x", "1", "m"), ("b/y", "1", "m")], true);
     let Request { id, seen, .. } = b.state.next_load(Step::Find).unwrap();
     assert!(b.state.next_load(Step::Compile).is_none(), "nobody knows yet that it must be");
-    let uncompiled = |seen| Loaded { seen, version: None, plugin: Part::Uncompiled, jobs: Part::Same, metered: false };
+    let uncompiled = |seen| Loaded {
+        seen,
+        version: None,
+        plugin: Part::Uncompiled(Step::Compile),
+        jobs: Part::Same,
+        metered: false,
+    };
     b.state.loaded(Outcome { id: id.clone(), result: Some(uncompiled(seen)) });
     let compiling = b.state.next_load(Step::Compile).unwrap();
     assert!(compiling.id == id && compiling.wasm && compiling.manifest, "all of it is read again");

@@ -75,6 +75,11 @@ pub async fn a_finish_is_final(bench: &Bench) {
     assert_eq!(bench.finish(&job, &run, token, success()).await, Accepted::Done);
     let finished = bench.look(&job, &run).await.expect("the run is known");
     assert_eq!(bench.finish(&job, &run, token, success()).await, Accepted::Done);
+    assert_eq!(
+        bench.finish(&job, &run, bench.token(), success()).await,
+        Accepted::Refused,
+        "another token says the same"
+    );
     let other = Outcome::Success { output: b"[]".to_vec(), cut: false };
     assert_eq!(bench.finish(&job, &run, token, other).await, Accepted::Refused);
     assert_eq!(bench.release(&job, &run, token).await, Accepted::Refused);

@@ -26,9 +26,28 @@ async fn a_directory_that_is_missing_at_start_or_made_again_is_watched_when_it_i
         f.jobs(&[&format!("acme/a {round}")]).await;
         b.write("acme/b.wasm", "good b end");
         f.jobs(&[&format!("acme/a {round}"), "acme/b b"]).await;
-        fs::remove_dir_all(b.path("")).unwrap();
-        f.jobs(&[]).await;
+        b.lose();
+        f.until("told", |catalog| !catalog.refused.is_empty()).await;
     }
+    f.plugins.stop().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_is_gone_for_a_while_keeps_what_serves_and_one_that_is_emptied_does_not() {
+    let b = Bench::new();
+    b.write("acme/a.wasm", "good 1 end");
+    let mut f = b.follow_without_signs().await;
+    f.jobs(&["acme/a 1"]).await;
+    let aside = b.folder.path().join("aside");
+    fs::rename(b.path(""), &aside).unwrap();
+    let catalog = f.until("told", |catalog| !catalog.refused.is_empty()).await;
+    assert!(catalog.problems().to_string().contains("what serves goes on serving"), "{}", catalog.problems());
+    fs::write(aside.join("acme/b.wasm"), "good 2 end").unwrap();
+    fs::rename(&aside, b.path("")).unwrap();
+    f.jobs(&["acme/a 1", "acme/b 2"]).await;
+    assert_eq!(b.loader.loads.load(Ordering::Relaxed), 2, "what served was never away");
+    fs::remove_dir_all(b.path("acme")).unwrap();
+    f.jobs(&[]).await;
     f.plugins.stop().await;
 }
 
@@ -62,7 +81,10 @@ async fn without_any_sign_the_slow_rescan_finds_what_changed() {
     f.jobs(&["acme/a 1"]).await;
     b.write("acme/a.wasm", "good 2 end");
     f.jobs(&["acme/a 2"]).await;
-    fs::remove_dir_all(b.path("")).unwrap();
+    b.lose();
+    f.until("told", |catalog| !catalog.refused.is_empty()).await;
+    f.jobs(&["acme/a 2"]).await;
+    fs::create_dir(b.path("")).unwrap();
     f.jobs(&[]).await;
     f.plugins.stop().await;
 }

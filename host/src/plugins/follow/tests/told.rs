@@ -130,8 +130,38 @@ async fn check_tells_what_is_wrong_in_configuration_and_plugins_at_once() {
     b.write("acme/good.wasm", "good 1 end");
     b.write("acme/good.toml", "[[jobs]]\nname = \"j\"\nevery = \"1m\"\n");
     let sources = Sources { flags: Flags { store: Some("x".into()), ..Flags::default() }, ..b.sources() };
-    let told = check(&sources, Zones::bundled(), b.loader.clone(), Bench::LATER).await;
+    let told = check(&sources, Zones::bundled(), b.loader.clone(), Bench::LATER).await.problems;
     assert_eq!(told.iter().count(), 3, "{told}");
+}
+
+#[tokio::test]
+async fn what_is_no_mistake_and_perhaps_not_meant_is_noted() {
+    let b = Bench::new();
+    let secret = "TOKEN = { env = \"T\", origin = \"https://api.example.com\", header = \"authorization\" }";
+    let allow = "[tenants.acme.http]\nallow = [\"https://api.example.com\"]";
+    fs::write(b.folder.path().join("leasehold.toml"), format!("{allow}\n[tenants.acme.secrets]\n{secret}\n")).unwrap();
+    for name in ["bare", "jobs"] {
+        b.write(&format!("acme/{name}.wasm"), "good 1 end");
+    }
+    let fine = "http = [\"https://api.example.com\"]\nconfig = [\"TOKEN\"]\nevery = \"1m\"\n";
+    let jobs = "[[jobs]]\nname = \"idle\"\n[[jobs]]\nname = \"mute\"\nconfig = [\"TOKEN\"]\nevery = \"1m\"\n";
+    b.write("acme/jobs.toml", &format!("[[jobs]]\nname = \"fine\"\n{fine}{jobs}"));
+    let sources = Sources { env: vec![("T".into(), "x".into())], ..b.sources() };
+    let found = check(&sources, Zones::bundled(), b.loader.clone(), Bench::LATER).await;
+    assert!(found.problems.is_empty(), "{}", found.problems);
+    let folder = format!("{}/", b.path("acme").display());
+    let notes: Vec<String> = found.notes.iter().map(|note| note.to_string().replace(&folder, "")).collect();
+    assert_eq!(
+        notes,
+        [
+            "bare.wasm: no manifest is beside it, so it is the job acme/bare, which never starts by itself; write [[jobs]] \
+             with name and schedule into bare.toml",
+            "jobs.toml:6: jobs.idle: it has no schedule, so it never starts by itself; write schedule = \"@hourly\" or \
+             every = \"90s\"",
+            "jobs.toml:10: jobs.mute.config: the secret TOKEN goes to https://api.example.com alone, where the job sends \
+             nothing; write http = [\"https://api.example.com\"]",
+        ]
+    );
 }
 
 #[tokio::test]
