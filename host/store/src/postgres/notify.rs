@@ -70,6 +70,10 @@ struct WakeAsk {
 
 /// Sends what has gathered while the last message was under way, in one transaction.
 async fn send(mut hints: mpsc::Receiver<JobKey>, mut link: Link) {
+    // Ahead of the first hint: a host that hands over is gone a moment after it.
+    if let Err(error) = link.connect().await {
+        tracing::debug!(server = link.server(), %error, "hints are sent when the server is back");
+    }
     while let Some(first) = hints.recv().await {
         let mut jobs = BTreeSet::from([first.to_string()]);
         while let Ok(next) = hints.try_recv() {
