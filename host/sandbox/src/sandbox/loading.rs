@@ -53,7 +53,7 @@ impl Sandbox {
     }
 
     /// Like [`Sandbox::load_bytes`], with code that counts fuel: it runs somewhat slower, and attempts of it can be given
-    /// [a limit](Limits::fuel).
+    /// [a limit](crate::Limits::fuel).
     ///
     /// # Errors
     ///
