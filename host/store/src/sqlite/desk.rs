@@ -72,11 +72,14 @@ impl Desk {
 
     /// Keeps a job as it was written, if every running run is there and nothing of them is missing.
     pub(super) fn keep(&self, key: &JobKey, mut written: Loaded) {
-        let Loaded { run_rows, job, all_running, .. } = &mut written;
+        if !written.all_running {
+            return;
+        }
+        let Loaded { run_rows, job, .. } = &mut written;
         job.runs.retain(|_, run| run.status == Status::Running);
         job.gone.clear();
         run_rows.retain(|id, _| job.runs.contains_key(id));
-        if !*all_running || job.runs.len() > RUNS || !job.runs.iter().all(is_whole) {
+        if job.runs.len() > RUNS || !job.runs.iter().all(is_whole) {
             return;
         }
         let jobs = &mut self.kept.borrow_mut().jobs;

@@ -86,8 +86,7 @@ fn configure(db: &mut Connection, access: Access) -> rusqlite::Result<()> {
         db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
     }
     db.pragma_update_and_check(None, "journal_size_limit", LOG_KEPT, |_| Ok(()))?;
-    // Or the pages that each request's savepoint keeps go to a temporary file once there are 64 KiB of them: measured, 12 %
-    // of a busy writer's time.
+    // Or what a statement keeps to undo itself goes to a temporary file.
     db.pragma_update(None, "temp_store", "MEMORY")?;
     db.pragma_update(None, "query_only", access == Access::Read)
 }
