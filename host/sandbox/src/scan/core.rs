@@ -61,7 +61,9 @@ impl CoreScan {
     }
 
     pub(super) fn facts(self) -> CoreFacts {
-        CoreFacts { toolchain: self.marks.toolchain(), ..self.facts }
+        // Where the type is there, that it is missing is not what is wrong.
+        let explains = |toolchain: &Toolchain| !(self.facts.embedded_type && *toolchain == Toolchain::WitBindgen);
+        CoreFacts { toolchain: self.marks.toolchain().filter(explains), ..self.facts }
     }
 
     fn imports(&mut self, imports: &ImportSectionReader<'_>) -> Result<(), BinaryReaderError> {
