@@ -26,7 +26,8 @@ export class Context {
 
   /** Waits. Throws `Cancelled`, at once, when the attempt must stop before the time is over. */
   sleep(ms) {
-    if (!host().sleep(whole(Math.ceil(ms), "ms"))) this.signal.throwAborted();
+    // Rounded up, so that nobody waits for less than was asked.
+    if (!host().sleep(Math.ceil(notNegative(ms, "ms")))) this.signal.throwAborted();
   }
 
   progress(done, total = null, message = "") {
@@ -157,9 +158,13 @@ export function bytes(value) {
 }
 
 function whole(value, name) {
-  if (typeof value === "bigint") value = Number(value);
+  return Math.floor(notNegative(typeof value === "bigint" ? Number(value) : value, name));
+}
+
+/** At most what a number counts exactly. */
+function notNegative(value, name) {
   if (typeof value !== "number" || Number.isNaN(value) || value < 0) {
     throw new RangeError(`${name}: ${String(value)} must be a number that is not negative`);
   }
-  return Math.min(Math.floor(value), Number.MAX_SAFE_INTEGER);
+  return Math.min(value, Number.MAX_SAFE_INTEGER);
 }
