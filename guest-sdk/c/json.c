@@ -122,6 +122,14 @@ static bool skip_value(cursor *c, int depth) {
     }
 }
 
+bool lh_json_valid(lh_slice json) {
+    cursor c = {json.data, json.data + json.len};
+    if (!skip_value(&c, DEPTH))
+        return false;
+    skip_space(&c);
+    return c.at == c.end;
+}
+
 bool lh_json_next(lh_slice json, size_t *at, lh_slice *name, lh_slice *value) {
     cursor c = {json.data, json.data + json.len}, key, inner;
     skip_space(&c);

@@ -212,6 +212,8 @@ void lh_response_free(lh_response *response);
 
 /* ---- JSON: enough to read a payload and to write an output ---- */
 
+/* Whether it is one whole JSON value. The calls below look no further than they must. */
+bool lh_json_valid(lh_slice json);
 /* The value of an object's member, as it stands there. False when `json` is no object or has none of this name. */
 bool lh_json_get(lh_slice json, const char *name, lh_slice *value);
 /* The next member of an object, or value of an array (whose name is empty); `at` begins as 0. False behind the last one,

@@ -1,7 +1,7 @@
 // Command embed writes into a core module of WebAssembly which component it is to become, so that the host can make it
 // one:
 //
-//	go run leasehold/cmd/embed build/core.wasm plugin.wasm
+//	go run leasehold/cmd/embed out/core.wasm plugin.wasm
 //
 // What it writes is the world of the contract, as a custom section whose name and form wit-component knows.
 package main
