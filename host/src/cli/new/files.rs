@@ -2,7 +2,14 @@
 
 use super::project::Embedded;
 
-pub(super) const TEMPLATE_RUST: &[Embedded] = &[];
+pub(super) const TEMPLATE_RUST: &[Embedded] = &[
+    Embedded { path: ".gitignore", content: include_bytes!("../../../../host/templates/rust/.gitignore") },
+    Embedded { path: "Cargo.toml", content: include_bytes!("../../../../host/templates/rust/Cargo.toml") },
+    Embedded { path: "Makefile", content: include_bytes!("../../../../host/templates/rust/Makefile") },
+    Embedded { path: "README.md", content: include_bytes!("../../../../host/templates/rust/README.md") },
+    Embedded { path: "plugin-name.toml", content: include_bytes!("../../../../host/templates/rust/plugin-name.toml") },
+    Embedded { path: "src/lib.rs", content: include_bytes!("../../../../host/templates/rust/src/lib.rs") },
+];
 
 pub(super) const TEMPLATE_JS: &[Embedded] = &[
     Embedded { path: ".gitignore", content: include_bytes!("../../../../host/templates/js/.gitignore") },
@@ -49,9 +56,24 @@ pub(super) const TEMPLATE_PYTHON: &[Embedded] = &[
     },
 ];
 
-pub(super) const TEMPLATE_GO: &[Embedded] = &[];
+pub(super) const TEMPLATE_GO: &[Embedded] = &[
+    Embedded { path: ".gitignore", content: include_bytes!("../../../../host/templates/go/.gitignore") },
+    Embedded { path: "Makefile", content: include_bytes!("../../../../host/templates/go/Makefile") },
+    Embedded { path: "README.md", content: include_bytes!("../../../../host/templates/go/README.md") },
+    Embedded { path: "go.mod", content: include_bytes!("../../../../host/templates/go/go.mod") },
+    Embedded { path: "main.go", content: include_bytes!("../../../../host/templates/go/main.go") },
+    Embedded { path: "main_test.go", content: include_bytes!("../../../../host/templates/go/main_test.go") },
+    Embedded { path: "plugin-name.toml", content: include_bytes!("../../../../host/templates/go/plugin-name.toml") },
+];
 
-pub(super) const TEMPLATE_C: &[Embedded] = &[];
+pub(super) const TEMPLATE_C: &[Embedded] = &[
+    Embedded { path: ".gitignore", content: include_bytes!("../../../../host/templates/c/.gitignore") },
+    Embedded { path: "Makefile", content: include_bytes!("../../../../host/templates/c/Makefile") },
+    Embedded { path: "README.md", content: include_bytes!("../../../../host/templates/c/README.md") },
+    Embedded { path: "plugin-name.c", content: include_bytes!("../../../../host/templates/c/plugin-name.c") },
+    Embedded { path: "plugin-name.toml", content: include_bytes!("../../../../host/templates/c/plugin-name.toml") },
+    Embedded { path: "plugin-name_test.c", content: include_bytes!("../../../../host/templates/c/plugin-name_test.c") },
+];
 
 pub(super) const SDK_RUST: &[Embedded] = &[
     Embedded { path: "Cargo.toml", content: include_bytes!("../../../../guest-sdk/rust/Cargo.toml") },
@@ -151,9 +173,177 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
     },
 ];
 
-pub(super) const SDK_GO: &[Embedded] = &[];
+pub(super) const SDK_GO: &[Embedded] = &[
+    Embedded {
+        path: "cmd/embed/component-type.bin",
+        content: include_bytes!("../../../../guest-sdk/go/cmd/embed/component-type.bin"),
+    },
+    Embedded { path: "cmd/embed/main.go", content: include_bytes!("../../../../guest-sdk/go/cmd/embed/main.go") },
+    Embedded { path: "errors.go", content: include_bytes!("../../../../guest-sdk/go/errors.go") },
+    Embedded { path: "export_native.go", content: include_bytes!("../../../../guest-sdk/go/export_native.go") },
+    Embedded { path: "export_wasm.go", content: include_bytes!("../../../../guest-sdk/go/export_wasm.go") },
+    Embedded { path: "failed_test.go", content: include_bytes!("../../../../guest-sdk/go/failed_test.go") },
+    Embedded { path: "go.mod", content: include_bytes!("../../../../guest-sdk/go/go.mod") },
+    Embedded { path: "http.go", content: include_bytes!("../../../../guest-sdk/go/http.go") },
+    Embedded { path: "httpclient/client.go", content: include_bytes!("../../../../guest-sdk/go/httpclient/client.go") },
+    Embedded {
+        path: "internal/bindings/exports/export_leasehold_job_handler/handler.go",
+        content: include_bytes!(
+            "../../../../guest-sdk/go/internal/bindings/exports/export_leasehold_job_handler/handler.go"
+        ),
+    },
+    Embedded {
+        path: "internal/bindings/exports/wit_exports/wit_exports.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/exports/wit_exports/wit_exports.go"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_config/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_config/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_config/wit_bindings.go",
+        content: include_bytes!(
+            "../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_config/wit_bindings.go"
+        ),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_control/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_control/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_control/wit_bindings.go",
+        content: include_bytes!(
+            "../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_control/wit_bindings.go"
+        ),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_handler/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_handler/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_handler/wit_bindings.go",
+        content: include_bytes!(
+            "../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_handler/wit_bindings.go"
+        ),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_http/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_http/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_http/wit_bindings.go",
+        content: include_bytes!(
+            "../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_http/wit_bindings.go"
+        ),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_kv/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_kv/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_kv/wit_bindings.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_kv/wit_bindings.go"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_log/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_log/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_log/wit_bindings.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_log/wit_bindings.go"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_progress/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_progress/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_progress/wit_bindings.go",
+        content: include_bytes!(
+            "../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_progress/wit_bindings.go"
+        ),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_state/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_state/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_state/wit_bindings.go",
+        content: include_bytes!(
+            "../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_state/wit_bindings.go"
+        ),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_types/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_types/empty.s"),
+    },
+    Embedded {
+        path: "internal/bindings/imports/leasehold_job_types/wit_bindings.go",
+        content: include_bytes!(
+            "../../../../guest-sdk/go/internal/bindings/imports/leasehold_job_types/wit_bindings.go"
+        ),
+    },
+    Embedded {
+        path: "internal/guest/guest.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/guest/guest.go"),
+    },
+    Embedded {
+        path: "internal/host/host.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/host/host.go"),
+    },
+    Embedded { path: "internal/wit/LICENSE", content: include_bytes!("../../../../guest-sdk/go/internal/wit/LICENSE") },
+    Embedded {
+        path: "internal/wit/runtime/empty.s",
+        content: include_bytes!("../../../../guest-sdk/go/internal/wit/runtime/empty.s"),
+    },
+    Embedded {
+        path: "internal/wit/runtime/runtime.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/wit/runtime/runtime.go"),
+    },
+    Embedded {
+        path: "internal/wit/types/option.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/wit/types/option.go"),
+    },
+    Embedded {
+        path: "internal/wit/types/result.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/wit/types/result.go"),
+    },
+    Embedded {
+        path: "internal/wit/types/tuple.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/wit/types/tuple.go"),
+    },
+    Embedded {
+        path: "internal/wit/types/unit.go",
+        content: include_bytes!("../../../../guest-sdk/go/internal/wit/types/unit.go"),
+    },
+    Embedded { path: "leasehold.go", content: include_bytes!("../../../../guest-sdk/go/leasehold.go") },
+    Embedded { path: "leasehold.mk", content: include_bytes!("../../../../guest-sdk/go/leasehold.mk") },
+    Embedded { path: "leasehold_test.go", content: include_bytes!("../../../../guest-sdk/go/leasehold_test.go") },
+    Embedded {
+        path: "leaseholdtest/host.go",
+        content: include_bytes!("../../../../guest-sdk/go/leaseholdtest/host.go"),
+    },
+    Embedded { path: "log.go", content: include_bytes!("../../../../guest-sdk/go/log.go") },
+    Embedded { path: "run.go", content: include_bytes!("../../../../guest-sdk/go/run.go") },
+    Embedded { path: "storage.go", content: include_bytes!("../../../../guest-sdk/go/storage.go") },
+];
 
-pub(super) const SDK_C: &[Embedded] = &[];
+pub(super) const SDK_C: &[Embedded] = &[
+    Embedded { path: ".gitignore", content: include_bytes!("../../../../guest-sdk/c/.gitignore") },
+    Embedded { path: "Makefile", content: include_bytes!("../../../../guest-sdk/c/Makefile") },
+    Embedded { path: "bindings/job.c", content: include_bytes!("../../../../guest-sdk/c/bindings/job.c") },
+    Embedded { path: "bindings/job.h", content: include_bytes!("../../../../guest-sdk/c/bindings/job.h") },
+    Embedded {
+        path: "bindings/job_component_type.o",
+        content: include_bytes!("../../../../guest-sdk/c/bindings/job_component_type.o"),
+    },
+    Embedded { path: "json.c", content: include_bytes!("../../../../guest-sdk/c/json.c") },
+    Embedded { path: "leasehold.c", content: include_bytes!("../../../../guest-sdk/c/leasehold.c") },
+    Embedded { path: "leasehold.h", content: include_bytes!("../../../../guest-sdk/c/leasehold.h") },
+    Embedded { path: "leasehold.mk", content: include_bytes!("../../../../guest-sdk/c/leasehold.mk") },
+    Embedded { path: "testing.c", content: include_bytes!("../../../../guest-sdk/c/testing.c") },
+    Embedded { path: "testing.h", content: include_bytes!("../../../../guest-sdk/c/testing.h") },
+    Embedded { path: "tests/test.c", content: include_bytes!("../../../../guest-sdk/c/tests/test.c") },
+];
 
 pub(super) const WIT: &[Embedded] = &[
     Embedded { path: "README.md", content: include_bytes!("../../../../wit/README.md") },
