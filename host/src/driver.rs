@@ -300,7 +300,7 @@ impl Driver {
             self.write_answers();
         }
         if due(Some(self.orphans.next())) {
-            self.look_for_tenants();
+            self.look_at_all_jobs();
         }
         self.report_on_time(now);
     }

@@ -11,6 +11,7 @@ use leasehold_store::StoreError;
 
 use super::calls::{News, Side};
 use super::{Driver, Entry, answers};
+use crate::causes::chain;
 use crate::clock;
 use crate::event::HostEvent;
 use crate::heartbeat::Hold;
@@ -195,9 +196,11 @@ impl Driver {
             match store.prune(&key, history_size).await {
                 Ok(pruned) => tracing::debug!(job = %key, deleted = pruned.answer, "pruned the history"),
                 // The next one makes up for it.
-                Err(error) => {
-                    tracing::warn!(job = %key, error = &error as &dyn std::error::Error, "the history was not pruned");
+                Err(error @ StoreError::Rejected { .. }) => {
+                    tracing::warn!(job = %key, why = chain(&error), "the history was not pruned");
                 }
+                // An outage is told once, and not for each job.
+                Err(error) => tracing::debug!(job = %key, why = chain(&error), "the history was not pruned"),
             }
         });
     }
