@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::id::RunId;
 use crate::op::ClaimKind;
 use crate::policy::CLOCK_GRACE;
+use crate::schedule::Schedule;
 use crate::time::{Millis, Slot};
 
 use super::{Agent, Command, Event, EventKind, Offer, State, Turn, ahead};
@@ -156,6 +157,8 @@ impl Agent {
 
 /// Whether two offers have the same slots.
 fn same_schedule(a: &Offer, b: &Offer) -> bool {
-    let print = |offer: &Offer| offer.schedule.as_ref().map(|schedule| schedule.fingerprint());
+    fn print(offer: &Offer) -> Option<&str> {
+        offer.schedule.as_ref().map(Schedule::fingerprint)
+    }
     print(a) == print(b)
 }
