@@ -369,9 +369,9 @@ impl<P> Unit<P> {
     /// Its jobs, when it does not serve.
     fn idle(&self) -> impl Iterator<Item = IdleJob> {
         let why = self.plugin_problems.as_ref().and_then(|problems| problems.iter().next());
-        let reason = why.map_or_else(|| "its plugin is not loaded yet".to_owned(), |why| why.reason.clone());
+        let why = why.map(|why| why.reason.clone());
         let specs = self.jobs.iter().filter_map(|entry| entry.spec.clone());
-        specs.map(move |spec| IdleJob { spec, reason: reason.clone() })
+        specs.map(move |spec| IdleJob { spec, why: why.clone() })
     }
 
     fn wants_load(&self) -> bool {
