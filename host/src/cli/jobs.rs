@@ -245,7 +245,7 @@ fn goes_on(hosts: &[String]) -> String {
 /// Why a plugin does not serve as it lies in the directory. Its reason was escaped where it was made.
 pub(super) fn why_idle(idle: &IdleJob) -> String {
     let file = idle.spec.plugin_file.file_name().unwrap_or_default().to_string_lossy();
-    format!("its plugin {} does not serve: {}", plain(&file), idle.reason)
+    format!("its plugin {} does not serve: {}", plain(&file), idle.reason())
 }
 
 /// When the run ended, or started last, or was asked for.
@@ -429,7 +429,7 @@ mod tests {
             grants: Default::default(),
             stored_max: 0,
         };
-        let idle = vec![IdleJob { spec: Arc::new(spec), reason: "the file is text".to_owned() }];
+        let idle = vec![IdleJob { spec: Arc::new(spec), why: Some("the file is text".to_owned()) }];
         Catalog { idle, ..Catalog::default() }
     }
 

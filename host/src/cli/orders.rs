@@ -13,6 +13,7 @@ use leasehold_store::{Checked, JobView};
 use serde::Serialize;
 
 use super::error::CliError;
+use super::hosts::HostRow;
 use super::loader::Inspector;
 use super::output::Output;
 use super::patience::patiently;
@@ -149,7 +150,20 @@ impl Drain {
         if instances == 0 {
             return Err(CliError::UnknownHost { host: self.host.chars().take(80).collect() });
         }
-        let record = Drained { host: self.host.clone(), drain: !self.off, instances };
+        let hosts = store.hosts().await?;
+        let rows: Vec<HostRow> = hosts.answer.iter().map(|host| HostRow::new(host, hosts.now)).collect();
+        let living = rows.iter().filter(|row| row.host == self.host && row.is_there()).count();
+        let others = rows.iter().filter(|row| row.host != self.host && row.state == "serving").count();
+        let host = plain(&self.host);
+        match living {
+            0 => tracing::warn!("no host called {host} is there: it has stopped, or has not been heard of for long"),
+            1 => {}
+            many => tracing::warn!("{many} hosts are called {host}: all of them are asked"),
+        }
+        if !self.off && others == 0 {
+            tracing::warn!("no other host serves: until one does, slots are missed and what is triggered waits");
+        }
+        let record = Drained { host: self.host.clone(), drain: !self.off, instances, living };
         let what = if self.off { "takes runs again" } else { "takes nothing new; what runs goes on" };
         say(out, &record, &format!("{}  {what}, within some seconds", plain(&self.host)))
     }
@@ -229,7 +243,10 @@ impl Paused {
 struct Drained {
     host: String,
     drain: bool,
+    /// Processes of this name that the store knows.
     instances: usize,
+    /// Those of them that are there.
+    living: usize,
 }
 
 #[derive(Debug, Serialize)]

@@ -63,7 +63,6 @@ impl Trigger {
         let payload = self.payload(tenant.limits.payload_max)?;
         let store = store::open_to_change(&config.store).await?;
         let known = select::known(store.as_ref(), &self.job).await?;
-        warn_if_not_offered(&known, tenant.policy.lease * 2);
         let id = self.id.clone().map_or_else(new_id, Ok)?;
         let pending_max = tenant.policy.pending_max;
         let key = RunKey { job: self.job.clone(), run: RunId::OnDemand(id.clone()) };
@@ -74,6 +73,9 @@ impl Trigger {
             TriggerAnswer::Ended => return Err(CliError::Pruned { run: key }),
             TriggerAnswer::Full => return Err(CliError::PendingFull { job: self.job.clone(), pending_max }),
         };
+        if status == "pending" {
+            warn_if_not_offered(&known, tenant.policy.lease.max(op::ANNOUNCE_EVERY) * 2);
+        }
         if self.wait {
             let Checked { now, answer } = wait(store.as_ref(), &key).await?;
             return tell(&answer, now, out);

@@ -30,9 +30,11 @@ pub(crate) enum News {
     Announced(Vec<Announced<OfferedJob<Plugin>>>),
     /// The store could not be told of these.
     NotAnnounced(Vec<JobKey>),
-    /// The poll has found these unfinished runs, by the store's clock then.
-    Found(Vec<RunStanding>, Millis),
-    /// The poll for unfinished runs is over.
+    /// That call is over, however it went.
+    AnnouncementOver,
+    /// A page of the poll for unfinished runs of these tenants, by the store's clock then.
+    Found(Vec<RunStanding>, Millis, Arc<[TenantName]>),
+    /// The poll for unfinished runs has ended before its last page.
     Polled,
     /// Tenants with unfinished runs.
     Tenants(BTreeSet<TenantName>),
@@ -69,6 +71,9 @@ pub(crate) enum Side {
     /// To change something that harms nobody, to see whether it does.
     Probe,
 }
+
+/// Calls take less. What took longer lay about while this process or its machine stood still, and tells a time gone by.
+pub(crate) const CLOCK_TOLD_WITHIN: Duration = Duration::from_secs(5);
 
 /// Spawns calls and owns their tasks.
 pub(super) struct Calls {
@@ -124,7 +129,9 @@ impl Calls {
             };
             match answer {
                 Ok((now, answer)) => {
-                    clock.heard(now);
+                    if clock::mono().since(began) <= CLOCK_TOLD_WITHIN {
+                        clock.heard(now);
+                    }
                     tell(vec![News::Store { side, began, trouble: None }]);
                     tell(answered(answer, now));
                 }

@@ -37,7 +37,7 @@ impl Driver {
                 queue.extend(served.into_iter().map(|key| (key.job, Input::Place(key.run))));
             }
             Command::Claim(claim) => self.send_claim(job, claim),
-            Command::Check(run) => self.checks.push((job.clone(), run)),
+            Command::Check(run) => self.checks.add(RunKey { job: job.clone(), run }, self.check_pause(job)),
             Command::Start(start) => self.start(job, start, queue),
             Command::Confirm(start) => self.confirm(job, &start, queue),
             Command::Finish { run, token, outcome, usage } => {

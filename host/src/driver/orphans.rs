@@ -18,7 +18,7 @@ use crate::clock;
 const CLOSES: usize = 16;
 
 /// Runs and jobs that are remembered; of more, the rest is looked at when some of these are gone.
-const KEPT: usize = 10_000;
+pub(super) const KEPT: usize = 10_000;
 
 /// How often the store is asked for all jobs.
 const LOOK_EVERY: Duration = Duration::from_secs(600);
@@ -102,9 +102,13 @@ impl Driver {
     /// The poll has found these runs, of jobs that are not offered here.
     pub(super) fn foreign(&mut self, found: Vec<RunStanding>, store_now: Millis) {
         let now = clock::mono();
+        let catalog = self.parts.catalog.borrow().clone();
+        // Soon this host may offer them itself: it must not give up what was handed over to it.
+        let awaited: BTreeSet<&JobKey> =
+            catalog.idle.iter().filter(|idle| idle.why.is_none()).map(|idle| &idle.spec.key).collect();
         let mut unclaimed = Vec::new();
         for RunStanding { key, standing, .. } in found {
-            let Some(standing) = standing else { continue };
+            let Some(standing) = standing.filter(|_| !awaited.contains(&key.job)) else { continue };
             self.tell_no_plugin(&key.job);
             unclaimed.extend(Close::of_orphan(&key.run, &standing, store_now).map(|close| (key, close)));
         }
@@ -141,7 +145,7 @@ impl Driver {
         }
         let catalog = self.parts.catalog.borrow().clone();
         let idle = catalog.idle.iter().find(|idle| idle.spec.key == *job);
-        let why = idle.map_or("no plugin here offers it", |idle| idle.reason.as_str());
+        let why = idle.map_or("no plugin here offers it", |idle| idle.reason());
         let detail = format!("this host neither starts nor backs up its runs: {why}");
         self.tell(job, Event { kind: EventKind::NoPlugin, run: None, attempt: None, detail });
     }

@@ -138,11 +138,11 @@ impl PostgresStore {
         connect::exists(&address, namespace).await
     }
 
-    /// Tells this process and other hosts that a job may have work.
-    fn wake(&self, job: &JobKey) {
+    /// Tells this process and other hosts that a job may have work. Whoever is answered after this may end at once.
+    async fn wake(&self, job: &JobKey) {
         self.wakeups.wake(job);
         if let Some(hints) = &self.hints {
-            hints.send(job);
+            hints.send(job).await;
         }
     }
 }
@@ -209,7 +209,7 @@ impl LeaseStore for PostgresStore {
     async fn release(&self, job: &JobKey, release: &Release) -> Result<Stamped<Accepted>, StoreError> {
         let released = on(&self.hot, "handing a run over", ask::release(job, release), answer::accepted).await?;
         if released.answer == Accepted::Done {
-            self.wake(job);
+            self.wake(job).await;
         }
         Ok(released)
     }
@@ -252,7 +252,7 @@ impl LeaseStore for PostgresStore {
         let doing = "storing an on-demand run";
         let triggered = on(&self.hot, doing, ask::trigger(job, trigger), answer::trigger).await?;
         if triggered.answer == TriggerAnswer::Stored {
-            self.wake(job);
+            self.wake(job).await;
         }
         Ok(triggered)
     }
