@@ -4,6 +4,7 @@ mod announcing;
 mod answers;
 mod calls;
 mod commands;
+mod copies;
 mod guests;
 mod health;
 mod hints;
