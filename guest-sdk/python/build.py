@@ -33,11 +33,13 @@ def main() -> None:
             f"import {given.module}\nfrom leasehold._guest import Handler\nfrom leasehold._handler import registered\n"
             "registered()  # so that a plugin without a handler fails here and not at its first run\n"
         )
-        ignored = shutil.ignore_patterns("__pycache__", "testing.py")
-        shutil.copytree(SDK / "leasehold", app / "leasehold", ignore=ignored)
+        shutil.copytree(SDK / "leasehold", app / "leasehold", ignore=shutil.ignore_patterns("__pycache__", "testing.py"))
+        # Everything in the folder ends in the plugin.
+        plugin = Path(scratch) / "plugin"
+        shutil.copytree(given.folder, plugin, ignore=shutil.ignore_patterns("__pycache__"))
         built = Path(scratch) / "plugin.wasm"
         command = [componentize_py(), "--wit-path", contract(), "--world", "job", "--quiet", "componentize"]
-        command += ["leasehold_plugin", "--python-path", app, "--python-path", given.folder, "--output", built]
+        command += ["leasehold_plugin", "--python-path", app, "--python-path", plugin, "--output", built]
         # Without a virtual environment's packages: what a plugin needs lies in its folder.
         environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
         ended = subprocess.run(command, env=environment)
