@@ -102,7 +102,9 @@ pub(super) const SDK_RUST: &[Embedded] = &[
 pub(super) const SDK_JS: &[Embedded] = &[
     Embedded { path: ".gitignore", content: include_bytes!("../../../../guest-sdk/js/.gitignore") },
     Embedded { path: ".npmrc", content: include_bytes!("../../../../guest-sdk/js/.npmrc") },
+    Embedded { path: "README.md", content: include_bytes!("../../../../guest-sdk/js/README.md") },
     Embedded { path: "build.mjs", content: include_bytes!("../../../../guest-sdk/js/build.mjs") },
+    Embedded { path: "globals.d.ts", content: include_bytes!("../../../../guest-sdk/js/globals.d.ts") },
     Embedded { path: "guest/globals.js", content: include_bytes!("../../../../guest-sdk/js/guest/globals.js") },
     Embedded { path: "guest/host.js", content: include_bytes!("../../../../guest-sdk/js/guest/host.js") },
     Embedded { path: "guest/promise.js", content: include_bytes!("../../../../guest-sdk/js/guest/promise.js") },
@@ -118,6 +120,7 @@ pub(super) const SDK_JS: &[Embedded] = &[
     Embedded { path: "src/fetch.js", content: include_bytes!("../../../../guest-sdk/js/src/fetch.js") },
     Embedded { path: "src/handler.js", content: include_bytes!("../../../../guest-sdk/js/src/handler.js") },
     Embedded { path: "src/host.js", content: include_bytes!("../../../../guest-sdk/js/src/host.js") },
+    Embedded { path: "test.mjs", content: include_bytes!("../../../../guest-sdk/js/test.mjs") },
     Embedded { path: "test/context.test.js", content: include_bytes!("../../../../guest-sdk/js/test/context.test.js") },
     Embedded { path: "test/guest.test.js", content: include_bytes!("../../../../guest-sdk/js/test/guest.test.js") },
     Embedded { path: "test/handler.test.js", content: include_bytes!("../../../../guest-sdk/js/test/handler.test.js") },
@@ -129,6 +132,7 @@ pub(super) const SDK_JS: &[Embedded] = &[
 
 pub(super) const SDK_PYTHON: &[Embedded] = &[
     Embedded { path: ".gitignore", content: include_bytes!("../../../../guest-sdk/python/.gitignore") },
+    Embedded { path: "README.md", content: include_bytes!("../../../../guest-sdk/python/README.md") },
     Embedded { path: "build.py", content: include_bytes!("../../../../guest-sdk/python/build.py") },
     Embedded {
         path: "leasehold/__init__.py",
