@@ -136,7 +136,8 @@ impl Workplace {
         answer.lines()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// `leasehold` here, to be started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command.args(arguments).current_dir(self.path()).env("TZ", "Asia/Tokyo").env_remove("RUST_LOG");
         command

@@ -4,6 +4,7 @@
 //! a call. The guests are made here, from text, so that no file is needed.
 
 mod guests;
+mod languages;
 mod memory;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::refusal::PluginError;
 use crate::sandbox::{Sandbox, SandboxError, SandboxSettings};
 use crate::signal::StopReason;
 
+pub use languages::{LanguageFigures, language};
 pub use memory::Growth;
 
 /// Something could not be measured.

@@ -12,7 +12,7 @@ use leasehold_sandbox::{
 };
 use support::*;
 use wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER as COMMAND_ADAPTER;
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_component::ComponentEncoder;
 use wit_parser::Resolve;
 
 /// A WASI 0.1 command. `$say` writes bytes to a descriptor, `$hear` reads some of standard input to 1024 and tells how many.
@@ -169,15 +169,9 @@ async fn a_command_may_come_as_a_component_and_is_one_when_it_is_found_compiled(
     }
 }
 
-fn typed(mut module: Vec<u8>, resolve: &Resolve, world: &str) -> Vec<u8> {
-    let (world, _) = resolve.worlds.iter().find(|(_, candidate)| candidate.name == world).expect("the world");
-    embed_component_metadata(&mut module, resolve, world, StringEncoding::UTF8).expect("the world can be embedded");
-    module
-}
-
 #[tokio::test]
 async fn a_core_module_with_an_embedded_type_is_made_a_component() {
-    let bytes = typed(core_module(SHOULD_CONTINUE, MEMORY, ""), &contract(), "guest");
+    let bytes = typed(&core_module(SHOULD_CONTINUE, MEMORY, ""), &contract(), "guest");
     assert_eq!((inspect(&bytes).kind, inspect(&bytes).verdict), (FileKind::CoreModule, Ok(())));
     let sandbox = sandbox();
     let plugin = load(&sandbox, bytes).await;
@@ -194,7 +188,7 @@ async fn what_it_imports_of_wasi_0_1_is_adapted() {
     // That of the adapter's own WASI, which has more than the excerpt that other tests use.
     // The adapter takes room for itself from the module's own allocator.
     let memory = r#"(memory (export "memory") 8)"#;
-    let bytes = typed(core_module(write, memory, body), &contract(), "job");
+    let bytes = typed(&core_module(write, memory, body), &contract(), "job");
     let (ended, lines) = run_with(bytes, invocation(Limits::default())).await;
     assert_eq!(output(&ended), b"done");
     let [line] = lines.as_slice() else { panic!("one line, got {lines:?}") };
@@ -210,7 +204,7 @@ async fn refusal(bytes: &[u8]) -> Refusal {
 
 #[tokio::test]
 async fn an_embedded_type_that_the_module_does_not_keep_is_refused_and_says_what_is_missing() {
-    let bytes = typed(wat::parse_str("(module)").expect("a module"), &contract(), "job");
+    let bytes = typed(&wat::parse_str("(module)").expect("a module"), &contract(), "job");
     let refused = refusal(&bytes).await;
     assert!(matches!(&refused, Refusal::Componentize { detail, .. } if detail.contains("handle")), "{refused}");
 }
@@ -223,7 +217,7 @@ async fn an_embedded_type_of_another_version_is_refused_by_its_version() {
     resolve.push_str("io.wit", "package wasi:io@0.2.12; interface poll { resource pollable; }").expect("it parses");
     resolve.push_str("job.wit", &contract.replace("job@0.1.0;", "job@0.2.0;")).expect("it parses");
     let text = core_text("", MEMORY, "").replace("@0.1.0", "@0.2.0");
-    let bytes = typed(wat::parse_str(text).expect("it parses"), &resolve, "job");
+    let bytes = typed(&wat::parse_str(text).expect("it parses"), &resolve, "job");
     assert_eq!(refusal(&bytes).await, Refusal::WrongVersion { found: "leasehold:job/handler@0.2.0".to_owned() });
 }
 

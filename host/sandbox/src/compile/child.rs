@@ -148,7 +148,7 @@ fn internal(detail: String) -> Answer {
     Answer::Failed { detail: shown(&detail), os_error: None }
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
