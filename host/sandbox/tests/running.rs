@@ -50,7 +50,7 @@ async fn a_trap_is_a_trap_with_a_backtrace() {
     let failure = failure(&ended);
     assert_eq!(failure.kind, FailureKind::Trap);
     assert!(failure.message.contains("unreachable"), "{}", failure.message);
-    let names: Vec<_> = failure.backtrace.iter().map(|frame| frame.function.as_str()).collect();
+    let names: Vec<_> = failure.backtrace.iter().map(String::as_str).collect();
     assert_eq!(names[..2], ["inner", "handle"], "{names:?}");
 }
 

@@ -54,6 +54,8 @@ pub(crate) enum News {
         began: Mono,
         /// Why not, if it has not.
         trouble: Option<String>,
+        /// Its disk is full.
+        full: bool,
     },
 }
 
@@ -118,14 +120,14 @@ impl Calls {
                     let why = format!("no answer within {deadline:?}");
                     log_failure(what, &why, &down);
                     tell(unanswered.take().map(|unanswered| unanswered()).unwrap_or_default());
-                    tell(vec![News::Store { side, began, trouble: Some(why) }]);
+                    tell(vec![News::Store { side, began, trouble: Some(why), full: false }]);
                     call.await
                 }
             };
             match answer {
                 Ok((now, answer)) => {
                     clock.heard(now);
-                    tell(vec![News::Store { side, began, trouble: None }]);
+                    tell(vec![News::Store { side, began, trouble: None, full: false }]);
                     tell(answered(answer, now));
                 }
                 Err(error) => {
@@ -135,7 +137,8 @@ impl Calls {
                     tell(unanswered.map(|unanswered| unanswered()).unwrap_or_default());
                     // A store that refuses a call has answered it.
                     let refused = matches!(error, StoreError::Rejected { .. });
-                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why) }]);
+                    let full = error.is_full();
+                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why), full }]);
                 }
             }
         });

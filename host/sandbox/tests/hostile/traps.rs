@@ -56,3 +56,35 @@ async fn exit_is_a_failure_of_its_own_whatever_the_code() {
         assert!(failure(&ended).message.contains(&format!("exited with {how}")), "{}", failure(&ended));
     }
 }
+
+/// The module with one more custom section.
+fn with_section(module: &mut Vec<u8>, name: &str, content: &[u8]) {
+    let leb = |mut number: usize| {
+        let mut bytes = Vec::new();
+        while number >= 0x80 {
+            bytes.push((number & 0x7f) as u8 | 0x80);
+            number >>= 7;
+        }
+        bytes.push(number as u8);
+        bytes
+    };
+    let name = [leb(name.len()), name.as_bytes().to_vec()].concat();
+    module.push(0);
+    module.extend(leb(name.len() + content.len()));
+    module.extend(name);
+    module.extend_from_slice(content);
+}
+
+#[tokio::test]
+async fn what_a_plugin_says_of_its_own_source_is_not_read_when_it_traps() {
+    // Empty units: a length of eight, version 4, abbreviations at 0, addresses of four bytes, and one entry without anything.
+    let units = [8, 0, 0, 0, 4, 0, 0, 0, 0, 0, 4, 1].repeat(300_000);
+    let mut module = core_module("", MEMORY, "(unreachable)");
+    with_section(&mut module, ".debug_abbrev", &[1, 0x11, 0, 0, 0, 0]);
+    with_section(&mut module, ".debug_info", &units);
+    let bytes = component(&module, &contract(), "guest");
+    assert!(bytes.len() > units.len(), "they are in the plugin");
+    let ended = hostile(bytes, tight()).await;
+    assert_eq!(failure(&ended).kind, FailureKind::Trap, "{}", failure(&ended));
+    assert!(!failure(&ended).backtrace.is_empty());
+}
