@@ -306,7 +306,9 @@ fn failure(attempt: &Attempt, kind: FailureKind, message: String, trace: Option<
 fn frame(frame: &wasmtime::FrameInfo) -> String {
     // Demangling takes the longer the longer a name is.
     let name = frame.func_name().map(|name| text::bound(name, MAX_MANGLED));
-    let shown = |name: String| text::bound(&text::escape(&demangled(&name)), MAX_FRAME_TEXT);
+    // A frame is a line: a name of several lines would be as many frames.
+    let one_line = |name: &str| text::escape(name).replace('\n', "\\u{a}");
+    let shown = |name: String| text::bound(&one_line(&demangled(&name)), MAX_FRAME_TEXT);
     name.map_or_else(|| format!("function {}", frame.func_index()), shown)
 }
 

@@ -55,6 +55,15 @@ async fn a_trap_is_a_trap_with_a_backtrace() {
 }
 
 #[tokio::test]
+async fn a_name_of_several_lines_is_one_frame_of_a_backtrace() {
+    let inner = "(func $inner (@name \"inner\\0d\\0aleasehold: ok\\1b[31m\") (unreachable))";
+    let ended = run(guest(inner, "(call $inner)"), Limits::default()).await;
+    let frame = &failure(&ended).backtrace[0];
+    assert!(frame.starts_with("inner") && frame.contains("leasehold: ok"), "{frame}");
+    assert!(!frame.chars().any(char::is_control), "{frame:?}");
+}
+
+#[tokio::test]
 async fn refused_memory_alone_is_no_failure() {
     let body = "(drop (memory.grow (i32.const 60000)))";
     assert_eq!(output(&run(guest("", body), Limits::default()).await), b"done");
