@@ -57,6 +57,8 @@ pub(crate) enum News {
         began: Mono,
         /// Why not, if it has not.
         trouble: Option<String>,
+        /// Its disk is full.
+        full: bool,
     },
 }
 
@@ -124,7 +126,7 @@ impl Calls {
                     let why = format!("no answer within {deadline:?}");
                     log_failure(what, &why, &down);
                     tell(unanswered());
-                    tell(vec![News::Store { side, began, trouble: Some(why) }]);
+                    tell(vec![News::Store { side, began, trouble: Some(why), full: false }]);
                     call.await
                 }
             };
@@ -133,7 +135,7 @@ impl Calls {
                     if clock::mono().since(began) <= CLOCK_TOLD_WITHIN {
                         clock.heard(now);
                     }
-                    tell(vec![News::Store { side, began, trouble: None }]);
+                    tell(vec![News::Store { side, began, trouble: None, full: false }]);
                     tell(answered(answer, now));
                 }
                 Err(error) => {
@@ -143,7 +145,8 @@ impl Calls {
                     tell(unanswered());
                     // A store that refuses a call has answered it.
                     let refused = matches!(error, StoreError::Rejected { .. });
-                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why) }]);
+                    let full = error.is_full();
+                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why), full }]);
                 }
             }
         });
