@@ -26,6 +26,7 @@ mod logs;
 mod next;
 mod orders;
 mod output;
+mod patience;
 mod payload;
 mod plugins;
 mod record;
@@ -127,14 +128,6 @@ enum Command {
     CompilePlugin(compile_plugin::CompilePlugin),
 }
 
-impl Command {
-    /// With `--json`, whoever reads its results waits for an object, also when it fails. Others print a line for each thing
-    /// there is, and an error is none of these.
-    fn answers_with_one_object(&self) -> bool {
-        matches!(self, Command::Exec(_) | Command::Inspect(_) | Command::Show(_))
-    }
-}
-
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exit {
@@ -176,7 +169,8 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             error.print();
-            if cli.command.answers_with_one_object() && out.is_json() {
+            // Whoever reads objects is told by one, too: it is the only one that has `error`.
+            if out.is_json() {
                 // Nobody is left to be told that it cannot be written.
                 let _ = out.object(&error.to_json()).and_then(|()| out.flush());
             }

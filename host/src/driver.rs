@@ -4,6 +4,7 @@ mod announcing;
 mod answers;
 mod calls;
 mod commands;
+mod copies;
 mod guests;
 mod health;
 mod hints;
@@ -301,7 +302,7 @@ impl Driver {
             self.write_answers();
         }
         if due(Some(self.orphans.next())) {
-            self.look_for_tenants();
+            self.look_at_all_jobs();
         }
         self.report_on_time(now);
     }

@@ -41,6 +41,14 @@ pub(super) enum CliError {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// A pause that is over before it begins.
+    #[error("--until {until} is not ahead: by the store's clock it is {now}; nothing was paused")]
+    PastUntil {
+        /// What was asked for.
+        until: Millis,
+        /// The store's clock.
+        now: Millis,
+    },
     /// The payload's file.
     #[error("cannot read the payload {}: name a regular file behind the @", path.display())]
     PayloadFile {
@@ -271,6 +279,7 @@ impl CliError {
             | CliError::Config(_)
             | CliError::NoConfiguration { .. }
             | CliError::NoPlugins { .. }
+            | CliError::PastUntil { .. }
             | CliError::PayloadFile { .. }
             | CliError::PayloadJson(_)
             | CliError::PayloadSize { .. }

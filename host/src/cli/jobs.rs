@@ -13,7 +13,7 @@ use leasehold_lease::policy::CLOCK_GRACE;
 use leasehold_lease::schedule::Schedule;
 use leasehold_lease::time::{Millis, Slot};
 use leasehold_sandbox::Inspection;
-use leasehold_store::{Checked, JobView, RunView};
+use leasehold_store::{Checked, JobView, RunView, all_jobs};
 use serde::Serialize;
 
 use super::error::CliError;
@@ -79,7 +79,7 @@ async fn known_jobs(config: &Config) -> Result<Option<Checked<Vec<JobView>>>, Cl
         return Ok(None);
     }
     match store::open_existing(&config.store).await {
-        Ok(store) => Ok(Some(store.jobs().await?)),
+        Ok(store) => Ok(Some(all_jobs(store.as_ref()).await?)),
         Err(CliError::NoStore { path }) => {
             tracing::info!("there is no record yet: {} does not exist", path.display());
             Ok(Some(Checked { now: clock::wall(), answer: Vec::new() }))

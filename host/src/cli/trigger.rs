@@ -16,6 +16,7 @@ use ulid::Ulid;
 use super::error::CliError;
 use super::exec::{failure_text, print_output};
 use super::output::{Output, Table};
+use super::patience::patiently;
 use super::record::{self, RunRecord};
 use super::runs::colour;
 use super::text::{brief, plain};
@@ -40,8 +41,8 @@ pub(super) struct Trigger {
 /// Between two looks at a run that is waited for.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long a store that does not answer is asked again: a trigger, and a run that is waited for.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(120));
+/// How long a store that does not answer is asked for a run that is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What was asked for.
 #[derive(Debug, Serialize)]
@@ -65,7 +66,8 @@ impl Trigger {
         let id = self.id.clone().map_or_else(new_id, Ok)?;
         let pending_max = tenant.policy.pending_max;
         let key = RunKey { job: self.job.clone(), run: RunId::OnDemand(id.clone()) };
-        let status = match ask(store.as_ref(), &self.job, &op::Trigger { id, payload, pending_max }).await? {
+        let trigger = op::Trigger { id, payload, pending_max };
+        let status = match patiently(|| store.trigger(&self.job, &trigger)).await?.answer {
             TriggerAnswer::Stored => "pending",
             TriggerAnswer::Exists(status) => status.word(),
             TriggerAnswer::Ended => return Err(CliError::Pruned { run: key }),
@@ -97,19 +99,6 @@ impl Trigger {
     }
 }
 
-/// The same question until it is answered: the store runs it once, however often it is asked (S13).
-async fn ask(store: &dyn LeaseStore, job: &JobKey, trigger: &op::Trigger) -> Result<TriggerAnswer, CliError> {
-    let give_up = clock::mono() + PATIENCE.0;
-    loop {
-        match store.trigger(job, trigger).await {
-            Ok(answer) => return Ok(answer.answer),
-            Err(error @ StoreError::Rejected { .. }) => return Err(error.into()),
-            Err(error) if clock::mono() >= give_up => return Err(error.into()),
-            Err(_) => tokio::time::sleep(LOOK).await,
-        }
-    }
-}
-
 /// A run of a job that no host offers waits, and is given up in the end.
 fn warn_if_not_offered(known: &Checked<JobView>, long: Duration) {
     let JobView { key, last_offered, .. } = &known.answer;
@@ -138,7 +127,7 @@ async fn wait(store: &dyn LeaseStore, key: &RunKey) -> Result<Checked<RunView>, 
             Ok(Checked { answer: None, .. }) => return Err(CliError::NoRun { run: key.clone() }),
             Err(error @ StoreError::Rejected { .. }) => return Err(error.into()),
             // The run goes on without this command, and may well end while the store is away.
-            Err(error) if clock::mono().since(heard) >= PATIENCE.1 => return Err(error.into()),
+            Err(error) if clock::mono().since(heard) >= PATIENCE => return Err(error.into()),
             Err(_) => {}
         }
         tokio::time::sleep(LOOK).await;

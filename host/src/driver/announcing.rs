@@ -71,7 +71,7 @@ impl Driver {
                 let again = (!missing.is_empty()).then_some(News::NotAnnounced(missing));
                 [News::Announced(told), News::AnnouncementOver].into_iter().chain(again).collect()
             },
-            move || vec![News::NotAnnounced(all)],
+            move || vec![News::NotAnnounced(all.clone())],
         );
     }
 

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::announcing::Announced;
+use super::copies::Copies;
 use super::reports::Reported;
 use crate::causes::chain;
 use crate::clock::{self, StoreClock};
@@ -80,6 +81,7 @@ pub(super) struct Calls {
     pub(super) clock: Arc<StoreClock>,
     pub(super) news: mpsc::UnboundedSender<News>,
     pub(super) tasks: JoinSet<()>,
+    pub(super) copies: Copies,
     down: Down,
 }
 
@@ -88,7 +90,7 @@ pub(crate) type Down = Arc<AtomicBool>;
 
 impl Calls {
     pub(super) fn new(clock: Arc<StoreClock>, news: mpsc::UnboundedSender<News>, down: Down) -> Calls {
-        Calls { clock, news, tasks: JoinSet::new(), down }
+        Calls { clock, news, tasks: JoinSet::new(), copies: Copies::default(), down }
     }
 
     /// Whether calls that fail are logged for those only who look for everything.
@@ -96,8 +98,8 @@ impl Calls {
         self.down.store(down, Ordering::Relaxed);
     }
 
-    /// Sends what `call` answers, turned into news by `answered`. When it fails, or the deadline passes, `unanswered` is
-    /// sent, once; a late answer still follows. An answer carries the store's clock.
+    /// Sends what `call` answers, turned into news by `answered`. When the deadline passes, and when it fails, `unanswered`
+    /// is sent: twice, if it fails after that. A late answer still follows. An answer carries the store's clock.
     pub(super) fn spawn<T: Send + 'static>(
         &mut self,
         what: &'static str,
@@ -105,7 +107,7 @@ impl Calls {
         deadline: Duration,
         call: impl Future<Output = Result<(Millis, T), StoreError>> + Send + 'static,
         answered: impl FnOnce(T, Millis) -> Vec<News> + Send + 'static,
-        unanswered: impl FnOnce() -> Vec<News> + Send + 'static,
+        unanswered: impl Fn() -> Vec<News> + Send + 'static,
     ) {
         let (clock, news, down) = (self.clock.clone(), self.news.clone(), self.down.clone());
         let began = clock::mono();
@@ -116,13 +118,12 @@ impl Calls {
         };
         self.tasks.spawn(async move {
             let mut call = std::pin::pin!(call);
-            let mut unanswered = Some(unanswered);
             let answer = match tokio::time::timeout(deadline, &mut call).await {
                 Ok(answer) => answer,
                 Err(_) => {
                     let why = format!("no answer within {deadline:?}");
                     log_failure(what, &why, &down);
-                    tell(unanswered.take().map(|unanswered| unanswered()).unwrap_or_default());
+                    tell(unanswered());
                     tell(vec![News::Store { side, began, trouble: Some(why) }]);
                     call.await
                 }
@@ -139,7 +140,7 @@ impl Calls {
                     let why = chain(&error);
                     log_failure(what, &why, &down);
                     // First the input, so that what it gave up is caught up when the store is up again.
-                    tell(unanswered.map(|unanswered| unanswered()).unwrap_or_default());
+                    tell(unanswered());
                     // A store that refuses a call has answered it.
                     let refused = matches!(error, StoreError::Rejected { .. });
                     tell(vec![News::Store { side, began, trouble: (!refused).then_some(why) }]);
