@@ -118,6 +118,7 @@ impl Calls {
         };
         self.tasks.spawn(async move {
             let mut call = std::pin::pin!(call);
+            let mut is_late = false;
             let answer = match tokio::time::timeout(deadline, &mut call).await {
                 Ok(answer) => answer,
                 Err(_) => {
@@ -125,6 +126,7 @@ impl Calls {
                     log_failure(what, &why, &down);
                     tell(unanswered());
                     tell(vec![News::Store { side, began, trouble: Some(why) }]);
+                    is_late = true;
                     call.await
                 }
             };
@@ -141,9 +143,11 @@ impl Calls {
                     log_failure(what, &why, &down);
                     // First the input, so that what it gave up is caught up when the store is up again.
                     tell(unanswered());
-                    // A store that refuses a call has answered it.
+                    // A store that refuses a call has answered it. One failure is told once.
                     let refused = matches!(error, StoreError::Rejected { .. });
-                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why) }]);
+                    if refused || !is_late {
+                        tell(vec![News::Store { side, began, trouble: (!refused).then_some(why) }]);
+                    }
                 }
             }
         });
