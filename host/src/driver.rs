@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Agent, Chance, Input, Now};
-use leasehold_lease::id::{JobKey, RunId, TenantName};
+use leasehold_lease::id::{JobKey, TenantName};
 use leasehold_lease::policy::StopForce;
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Plugin, Sandbox, Signal};

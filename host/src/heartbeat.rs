@@ -336,10 +336,10 @@ impl Beating {
             };
             match answered {
                 Ok(answers) => {
-                    if let Some(Stamped { now, .. }) = answers.iter().flatten().next() {
-                        if clock::mono().since(sent) <= CLOCK_TOLD_WITHIN {
-                            store_clock.heard(*now);
-                        }
+                    if let Some(Stamped { now, .. }) = answers.iter().flatten().next()
+                        && clock::mono().since(sent) <= CLOCK_TOLD_WITHIN
+                    {
+                        store_clock.heard(*now);
                     }
                     tell(tokens, Some(answers.into_iter().map(sound).collect()));
                 }

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use leasehold::clock;
@@ -23,7 +23,14 @@ pub struct Effect {
 #[derive(Debug)]
 pub struct Witness {
     port: u16,
-    heard: Arc<Mutex<Vec<Effect>>>,
+    heard: Arc<Heard>,
+}
+
+/// What has arrived, and word of more.
+#[derive(Debug, Default)]
+struct Heard {
+    all: Mutex<Vec<Effect>>,
+    more: Condvar,
 }
 
 impl Witness {
@@ -31,7 +38,7 @@ impl Witness {
     pub fn start() -> Witness {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         let port = listener.local_addr().expect("it is bound").port();
-        let heard = Arc::<Mutex<Vec<Effect>>>::default();
+        let heard = Arc::<Heard>::default();
         let ours = heard.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -50,22 +57,26 @@ impl Witness {
 
     /// What has arrived so far, in its order.
     pub fn heard(&self) -> Vec<Effect> {
-        self.heard.lock().expect("no thread panics while it holds the lock").clone()
+        self.heard.all.lock().expect("no thread panics while it holds the lock").clone()
     }
 
     /// Waits until what has arrived fits.
     pub fn until(&self, fits: impl Fn(&[Effect]) -> bool) {
         let end = clock::mono() + PATIENCE;
-        while !fits(&self.heard()) {
-            assert!(clock::mono() < end, "it heard {:?}", self.heard());
-            std::thread::yield_now();
+        let mut heard = self.heard.all.lock().expect("no thread panics while it holds the lock");
+        while !fits(&heard) {
+            let left = end.since(clock::mono());
+            assert!(!left.is_zero(), "it heard {heard:?}");
+            // It leaves the processor to the hosts.
+            heard = self.heard.more.wait_timeout(heard, left).expect("no thread panics while it holds the lock").0;
         }
     }
 }
 
-fn serve(mut stream: TcpStream, heard: &Mutex<Vec<Effect>>) {
+fn serve(mut stream: TcpStream, heard: &Heard) {
     if let Some(effect) = read(&mut stream) {
-        heard.lock().expect("no thread panics while it holds the lock").push(effect);
+        heard.all.lock().expect("no thread panics while it holds the lock").push(effect);
+        heard.more.notify_all();
         // A host that is frozen or gone takes no answer.
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     }

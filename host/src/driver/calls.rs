@@ -120,6 +120,7 @@ impl Calls {
         };
         self.tasks.spawn(async move {
             let mut call = std::pin::pin!(call);
+            let mut is_late = false;
             let answer = match tokio::time::timeout(deadline, &mut call).await {
                 Ok(answer) => answer,
                 Err(_) => {
@@ -127,6 +128,7 @@ impl Calls {
                     log_failure(what, &why, &down);
                     tell(unanswered());
                     tell(vec![News::Store { side, began, trouble: Some(why), full: false }]);
+                    is_late = true;
                     call.await
                 }
             };
@@ -143,10 +145,12 @@ impl Calls {
                     log_failure(what, &why, &down);
                     // First the input, so that what it gave up is caught up when the store is up again.
                     tell(unanswered());
-                    // A store that refuses a call has answered it.
+                    // A store that refuses a call has answered it. One failure is told once.
                     let refused = matches!(error, StoreError::Rejected { .. });
                     let full = error.is_full();
-                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why), full }]);
+                    if refused || full || !is_late {
+                        tell(vec![News::Store { side, began, trouble: (!refused).then_some(why), full }]);
+                    }
                 }
             }
         });
