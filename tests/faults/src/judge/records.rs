@@ -52,7 +52,9 @@ fn agreed(case: &Case<'_>, runs: &BTreeMap<(usize, i64), &Value>, verdict: &mut 
     let claimed = case.heard.told.iter().filter(|told| told.word == "claimed");
     let claims = claimed.filter_map(|told| Some((told.job?, told.slot?, told.attempt?)));
     let acts = case.heard.effects.iter().map(|effect| (effect.job, effect.slot, effect.attempt));
-    let started: BTreeSet<_> = claims.chain(acts).filter(|(_, slot, _)| !case.lost(*slot)).collect();
+    // What began after the records were read is not in them.
+    let read = |slot: i64| slot < case.slots.1 && !case.lost(slot);
+    let started: BTreeSet<_> = claims.chain(acts).filter(|(_, slot, _)| read(*slot)).collect();
     for key in started {
         let newest = runs.get(&(key.0, key.1)).map(|run| number(run, "attempt"));
         if newest.is_none_or(|newest| newest < u64::from(key.2)) {
@@ -62,7 +64,7 @@ fn agreed(case: &Case<'_>, runs: &BTreeMap<(usize, i64), &Value>, verdict: &mut 
     for told in case.heard.told.iter().filter(|told| told.word == "success") {
         let (Some(job), Some(slot)) = (told.job, told.slot) else { continue };
         let status = runs.get(&(job, slot)).map(|run| &run["status"]);
-        if !case.lost(slot) && status.is_none_or(|status| status != "success") {
+        if read(slot) && status.is_none_or(|status| status != "success") {
             verdict.wrong("S6", format!("j{job} at {}: success was told, the record has {status:?}", super::at(slot)));
         }
     }

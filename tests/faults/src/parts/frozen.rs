@@ -10,6 +10,7 @@ use crate::board::LEASE;
 use crate::clock;
 use crate::cluster::{Cluster, PATIENCE};
 use crate::fault::{Fault, Way};
+use crate::record::{Effect, Heard, Told};
 use crate::store::Kind;
 use crate::table::Row;
 use crate::watchdog::Watchdog;
@@ -39,7 +40,7 @@ pub async fn frozen(order: &Order) -> Option<(Vec<Row>, Vec<String>)> {
         if until.over() {
             break;
         }
-        freeze(&cluster, host, &watchdog, &mut frozen).await;
+        freeze(&cluster, host, &mut frozen).await;
         if order.kind != Kind::Sqlite {
             let other = (host + 1) % cluster.setup.hosts;
             cut_off(&cluster, other, ways[round % ways.len()], &watchdog, &mut cut).await;
@@ -59,9 +60,8 @@ pub async fn frozen(order: &Order) -> Option<(Vec<Row>, Vec<String>)> {
     Some((rows, wrong))
 }
 
-async fn freeze(cluster: &Cluster, host: usize, watchdog: &Watchdog, tries: &mut Tries) {
+async fn freeze(cluster: &Cluster, host: usize, tries: &mut Tries) {
     let (jobs, from) = (jobs_of(cluster, host), cluster.record().lengths());
-    let began = clock::mono();
     cluster.signal_host(host, Signal::STOP).await;
     tokio::time::sleep(LEASE.lease * 2).await;
     let thawed = clock::mono();
@@ -71,9 +71,7 @@ async fn freeze(cluster: &Cluster, host: usize, watchdog: &Watchdog, tries: &mut
     // Held back for as long as the host was frozen, it would come now.
     tokio::time::sleep(LEASE.heartbeat * 2).await;
     let end = clock::mono();
-    if watchdog.was_in_time(began, end) {
-        count(cluster, &jobs, from, (thawed, end), tries);
-    }
+    tries.tries += won(cluster, &jobs, from, (thawed, end), &mut tries.late);
 }
 
 async fn cut_off(cluster: &Cluster, host: usize, way: Way, watchdog: &Watchdog, tries: &mut Tries) {
@@ -81,7 +79,9 @@ async fn cut_off(cluster: &Cluster, host: usize, way: Way, watchdog: &Watchdog, 
     let began = clock::mono();
     Fault::Cut(host, way, LEASE.lease * 2, false).strike(cluster).await;
     let healed = clock::mono();
-    if watchdog.was_in_time(began, healed) {
+    // By the clock it can be said of each run, also of one whose heartbeats arrive while their answers do not.
+    let by_clock = watchdog.was_in_time(began, healed);
+    if by_clock {
         let lease_end = began + LEASE.lease + UNDER_WAY;
         let heard = cluster.record().lock();
         let acts = heard.effects[from.1..].iter().filter(|act| act.at > lease_end && act.at < healed);
@@ -91,16 +91,14 @@ async fn cut_off(cluster: &Cluster, host: usize, way: Way, watchdog: &Watchdog, 
     }
     settled(cluster, host, &jobs, from.0).await;
     tokio::time::sleep(LEASE.heartbeat * 2).await;
-    let end = clock::mono();
-    if watchdog.was_in_time(began, end) {
-        count(cluster, &jobs, from, (healed, end), tries);
-    }
+    let won = won(cluster, &jobs, from, (healed, clock::mono()), &mut tries.late);
+    tries.tries += if by_clock { jobs.len() as u64 } else { won };
 }
 
 /// Waits until each run is lost to the host, or acts again as the attempt it was: nobody had taken it over.
 async fn settled(cluster: &Cluster, host: usize, jobs: &[(usize, u32)], from: usize) {
     let came_back = clock::mono();
-    let look = |heard: &crate::record::Heard| {
+    let look = |heard: &Heard| {
         let lost = heard.told[from..].iter().filter(|told| told.host == host && told.word == "lost");
         let mut known: BTreeSet<_> = lost.filter_map(|told| Some((told.job?, told.attempt?))).collect();
         let acts = heard.effects.iter().rev().take_while(|act| act.at > came_back);
@@ -111,23 +109,26 @@ async fn settled(cluster: &Cluster, host: usize, jobs: &[(usize, u32)], from: us
     assert!(all.is_some(), "h{host} does not say what became of its runs: {}", cluster.folder().display());
 }
 
-/// Counts runs that another host won meanwhile, and acts of the older attempt after the news of that.
-fn count(
+/// Counts runs that another host won meanwhile. Acts of the older attempt after the news of that are wrong, however busy the
+/// machine was.
+fn won(
     cluster: &Cluster,
     jobs: &[(usize, u32)],
     from: (usize, usize),
     (back, end): (Duration, Duration),
-    tries: &mut Tries,
-) {
+    wrong: &mut Vec<String>,
+) -> u64 {
     let heard = cluster.record().lock();
+    let mut count = 0;
     for (job, attempt) in jobs {
-        let newer = |told: &&crate::Told| told.word == "takeover" && told.job == Some(*job) && told.attempt > Some(*attempt);
+        let newer = |told: &&Told| told.word == "takeover" && told.job == Some(*job) && told.attempt > Some(*attempt);
         let Some(won) = heard.told[from.0..].iter().find(newer) else { continue };
-        tries.tries += 1;
-        let of_it = |act: &&crate::Effect| (act.job, act.attempt) == (*job, *attempt);
+        count += 1;
+        let of_it = |act: &&Effect| (act.job, act.attempt) == (*job, *attempt);
         for act in heard.effects[from.1..].iter().filter(of_it).filter(|act| act.at > won.at && act.at < end) {
-            let since = act.at.saturating_sub(back);
-            tries.late.push(format!("H3: {since:?} after it came back, {:?} after a newer win: {act:?}", act.at - won.at));
+            let (after_back, after_won) = (act.at.saturating_sub(back), act.at - won.at);
+            wrong.push(format!("H3: {after_back:?} after it came back, {after_won:?} after a newer win: {act:?}"));
         }
     }
+    count
 }
