@@ -162,7 +162,9 @@ impl Fault {
             Fault::DataForgotten => cluster.store().await.tell("FLUSHALL").await,
         }
         match self {
-            Fault::StoreDies(_) | Fault::StoreFreezes(_) | Fault::StoreRestarts => cluster.note(Whom::Store, from, &what),
+            Fault::StoreDies(_) | Fault::StoreFreezes(_) | Fault::StoreRestarts => {
+                cluster.note(Whom::Store, from, &what)
+            }
             Fault::DataForgotten => cluster.note(Whom::StoreData, from, &what),
             _ => {}
         }

@@ -4,6 +4,8 @@ mod effects;
 mod records;
 mod slots;
 mod takeovers;
+#[cfg(test)]
+mod tests;
 mod wins;
 
 use std::collections::BTreeMap;

@@ -79,12 +79,8 @@ async fn all(args: &Args) -> ExitCode {
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for part in parts {
         for kind in stores {
-            let order = Order {
-                kind: *kind,
-                binary: binary.clone(),
-                seed: args.seed,
-                time: args.time_of(*part, stores.len()),
-            };
+            let order =
+                Order { kind: *kind, binary: binary.clone(), seed: args.seed, time: args.time_of(*part, stores.len()) };
             if let Some((its_rows, its_wrong)) = one(args, *part, &order).await {
                 // What was found is not lost when a later part is ended.
                 eprint!("{}", table(&its_rows));

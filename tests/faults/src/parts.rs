@@ -84,7 +84,8 @@ async fn replaced(cluster: &Cluster, jobs: &[(usize, u32)], since: Duration, fro
         let acted = |effect: &crate::Effect| effect.job == *job && effect.attempt > *attempt;
         let effect = cluster.record().wait_effect(from.1, PATIENCE, acted).await;
         let effect = effect.unwrap_or_else(|| panic!("nobody takes j{job} over: {}", cluster.folder().display()));
-        let won = |told: &crate::Told| told.word == "takeover" && told.job == Some(*job) && told.attempt > Some(*attempt);
+        let won =
+            |told: &crate::Told| told.word == "takeover" && told.job == Some(*job) && told.attempt > Some(*attempt);
         let won = cluster.record().wait_told(from.0, PATIENCE, won).await.expect("it acts, so it was won");
         let ms = |at: Duration| at.saturating_sub(since).as_secs_f64() * 1e3;
         all.push((ms(effect.at), ms(won.at)));

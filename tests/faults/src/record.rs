@@ -150,12 +150,7 @@ impl Record {
     }
 
     /// Waits for an effect from the `from`th on that fits, for so long.
-    pub async fn wait_effect(
-        &self,
-        from: usize,
-        patience: Duration,
-        fits: impl Fn(&Effect) -> bool,
-    ) -> Option<Effect> {
+    pub async fn wait_effect(&self, from: usize, patience: Duration, fits: impl Fn(&Effect) -> bool) -> Option<Effect> {
         let mut next = from;
         let look = |heard: &Heard| {
             let found = heard.effects[next..].iter().find(|effect| fits(effect)).cloned();

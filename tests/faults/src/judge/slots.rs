@@ -30,7 +30,9 @@ pub(super) fn judge(case: &Case<'_>, verdict: &mut Verdict) {
                 }
                 Some(_) => verdict.count("slots that ran", 1),
                 None if quiet => unquiet(verdict, in_time, format!("j{job} did not run at {}", at(slot))),
-                None if said.contains(&(job, slot)) => verdict.count("slots skipped, late or superseded, and said so", 1),
+                None if said.contains(&(job, slot)) => {
+                    verdict.count("slots skipped, late or superseded, and said so", 1)
+                }
                 None if ranges.iter().any(|(of, from, to)| *of == job && (*from..=*to).contains(&slot)) => {
                     verdict.count("slots that hosts said they could not look at", 1);
                 }

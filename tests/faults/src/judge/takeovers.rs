@@ -21,7 +21,8 @@ pub(super) fn judge(case: &Case<'_>, verdict: &mut Verdict) {
             _ => {}
         }
     }
-    let takeovers: Vec<_> = claims.iter().filter(|((_, slot, attempt), _)| *attempt > 1 && !case.forgotten(*slot)).collect();
+    let takeovers: Vec<_> =
+        claims.iter().filter(|((_, slot, attempt), _)| *attempt > 1 && !case.forgotten(*slot)).collect();
     verdict.count("takeovers", takeovers.len());
     for (key, won) in takeovers {
         let former = (key.0, key.1, key.2 - 1);
