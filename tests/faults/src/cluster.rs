@@ -176,6 +176,20 @@ impl Cluster {
         Ok(out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect())
     }
 
+    /// The same for a command that only reads: asks again where a busy machine let it wait for too long.
+    ///
+    /// # Panics
+    /// It fails again and again.
+    pub async fn read(&self, arguments: &[&str]) -> Vec<Value> {
+        let end = clock::mono() + PATIENCE;
+        loop {
+            match self.leasehold(arguments).await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(clock::mono() < end, "{error}"),
+            }
+        }
+    }
+
     /// Removes the folder: there is nothing in it that anybody would look at.
     pub fn forget(self) {
         let folder = self.folder.clone();

@@ -28,9 +28,11 @@ async fn storm(kind: Kind, hosts: usize, forgets: bool) {
     println!("done: {:?}\nthere were: {:?}; stall {:?}", came.done, came.verdict.counts, came.stall);
     assert!(came.verdict.wrong.is_empty(), "{:?}\n{}", came.kept, came.verdict.wrong.join("\n"));
     // It has seen what it is about, or it proves nothing.
-    for what in ["slots that ran", "successes", "takeovers"] {
-        assert!(came.verdict.counts.get(what).is_some_and(|n| *n > 0), "no {what}: {:?}", came.verdict.counts);
+    let counts = &came.verdict.counts;
+    for what in ["slots that ran", "successes"].into_iter().chain((!forgets).then_some("takeovers")) {
+        assert!(counts.get(what).is_some_and(|n| *n > 0), "no {what}: {counts:?}");
     }
+    assert_eq!(came.done.contains_key("data forgotten"), forgets, "{:?}", came.done);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,11 +17,13 @@ pub(super) fn judge(case: &Case<'_>, verdict: &mut Verdict) {
     let Some(every) = case.setup.every.and_then(|every| i64::try_from(every.as_millis()).ok()) else { return };
     let first = (case.slots.0 + every - 1).div_euclid(every) * every;
     let slots: Vec<i64> = (0..).map(|n| first + n * every).take_while(|slot| *slot < case.slots.1).collect();
-    let (ran, said, ranges) = (ran(case), said(case), ranges(case));
+    let (ran, said, ranges) = (ran(case), told(case, SAID), ranges(case));
+    // Where their records are gone, events have to do.
+    let started = told(case, &["claimed"]);
     let quiet_from = case.healed + case.setup.policy.lease * 2 + Duration::from_secs(2);
     let in_time = case.watchdog.was_in_time(case.healed, mono_of(case.slots.1) + WELL.1);
     for job in 0..case.setup.jobs {
-        for slot in slots.iter().copied().filter(|slot| !case.lost(*slot)) {
+        for slot in slots.iter().copied().filter(|slot| !case.forgotten(*slot)) {
             verdict.count("slots", 1);
             let quiet = mono_of(slot) > quiet_from;
             match ran.get(&(job, slot)) {
@@ -30,6 +32,7 @@ pub(super) fn judge(case: &Case<'_>, verdict: &mut Verdict) {
                 }
                 Some(_) => verdict.count("slots that ran", 1),
                 None if quiet => unquiet(verdict, in_time, format!("j{job} did not run at {}", at(slot))),
+                None if case.lost(slot) && started.contains(&(job, slot)) => verdict.count("slots that ran", 1),
                 None if said.contains(&(job, slot)) => {
                     verdict.count("slots skipped, late or superseded, and said so", 1)
                 }
@@ -64,8 +67,9 @@ fn ran<'a>(case: &Case<'a>) -> BTreeMap<(usize, i64), (&'a str, u64)> {
     case.runs.iter().enumerate().flat_map(of_job).collect()
 }
 
-fn said(case: &Case<'_>) -> BTreeSet<(usize, i64)> {
-    let said = case.heard.told.iter().filter(|told| SAID.contains(&told.word.as_str()));
+/// Slots of which one of these words was told.
+fn told(case: &Case<'_>, words: &[&str]) -> BTreeSet<(usize, i64)> {
+    let said = case.heard.told.iter().filter(|told| words.contains(&told.word.as_str()));
     said.filter_map(|told| Some((told.job?, told.slot?))).collect()
 }
 

@@ -235,8 +235,8 @@ fn records_that_disagree_with_what_was_heard_are_found() {
 fn what_the_store_forgot_is_not_asked_for_and_what_came_later_is() {
     let mut story = Story::good();
     story.runs.clear();
-    let all = story.first + SLOTS * 1_000;
-    story.outage(Whom::StoreData, all, all);
+    let end = story.slot(SLOTS);
+    story.outage(Whom::StoreData, end, end);
     assert_eq!(story.wrong(), Vec::<String>::new());
     story.heard.outages.clear();
     story.outage(Whom::StoreData, story.first - 30_000, story.first - 30_000);

@@ -28,6 +28,8 @@ pub async fn hand_over(order: &Order) -> Option<Vec<Row>> {
         let (from, _) = cluster.record().lengths();
         cluster.start_host(host).await;
         backs_up(&cluster, host, from).await;
+        // L2: what others could have seen for two heartbeats.
+        tokio::time::sleep(Policy::SHORT.heartbeat * 2).await;
     }
     // A file tells nobody of a release: hosts look every one to two heartbeats.
     let target = if order.kind == Kind::Sqlite { "polls: ≤ 2 × heartbeat" } else { "median ≤ 50 ms" };

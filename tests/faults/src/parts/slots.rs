@@ -141,8 +141,8 @@ async fn ended(cluster: &Cluster, (from, to): (i64, i64)) {
     while clock::mono() < end {
         let mut open = 0;
         for status in ["running", "released", "expired"] {
-            let runs = cluster.leasehold(&["runs", "--status", status, "--limit", "100000"]).await;
-            open += runs.unwrap_or_else(|e| panic!("{e}")).iter().filter(|run| is_one(run)).count();
+            let runs = cluster.read(&["runs", "--status", status, "--limit", "100000"]).await;
+            open += runs.iter().filter(|run| is_one(run)).count();
         }
         if open == 0 {
             return;
@@ -159,8 +159,7 @@ async fn records(cluster: &Cluster) -> Vec<Vec<Value>> {
     let read = async |first: usize| {
         let mut mine = Vec::new();
         for job in (first..cluster.setup.jobs).step_by(AT_ONCE) {
-            let runs = cluster.leasehold(&["runs", "--job", &format!("j{job}"), "--limit", "100000"]).await;
-            mine.push((job, runs.unwrap_or_else(|e| panic!("{e}"))));
+            mine.push((job, cluster.read(&["runs", "--job", &format!("j{job}"), "--limit", "100000"]).await));
         }
         mine
     };
@@ -177,7 +176,7 @@ async fn several(cluster: &Cluster, runs: &[Vec<Value>]) -> Vec<Value> {
     let mut shown = Vec::new();
     for run in again.take(SHOWN) {
         let (job, run) = (run["job"].as_str().expect("a name"), run["run"].as_str().expect("a slot"));
-        shown.extend(cluster.leasehold(&["show", job, run]).await.unwrap_or_else(|e| panic!("{e}")));
+        shown.extend(cluster.read(&["show", job, run]).await);
     }
     shown
 }
