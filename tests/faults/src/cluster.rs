@@ -45,7 +45,7 @@ impl Cluster {
         let folder = tempfile::Builder::new().prefix("leasehold-faults-").tempdir().expect("a temporary folder").keep();
         let record = Arc::<Record>::default();
         let witness = Witness::start(Arc::clone(&record)).await;
-        let Some(store) = Store::start(setup.kind, &folder).await else {
+        let Some(store) = Store::start(setup.kind).await else {
             remove(&folder);
             return None;
         };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leasehold_test_servers::{Postgres, Redis, RedisKind, RedisOptions, ServerError, or_skip};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -46,8 +47,8 @@ impl std::str::FromStr for Kind {
 /// A store of the run's own.
 #[derive(Debug)]
 pub enum Store {
-    /// The file.
-    Sqlite(PathBuf),
+    /// The file, in a folder of its own.
+    Sqlite(PathBuf, TempDir),
     /// The server.
     Postgres(Postgres),
     /// The server.
@@ -56,11 +57,11 @@ pub enum Store {
 
 impl Store {
     /// Starts one; none where its server is not installed, which is said.
-    pub(crate) async fn start(kind: Kind, folder: &Path) -> Option<Store> {
+    pub(crate) async fn start(kind: Kind) -> Option<Store> {
         // What the disk of a killed server would keep.
         let keeping = RedisOptions { persistent: true, ..RedisOptions::default() };
         match kind {
-            Kind::Sqlite => Some(Store::Sqlite(folder.join("leasehold.db"))),
+            Kind::Sqlite => Some(file()),
             Kind::Postgres => or_skip(Postgres::start().await).map(Store::Postgres),
             Kind::Redis => or_skip(Redis::start_with(RedisKind::Redis, keeping).await).map(Store::Redis),
         }
@@ -69,7 +70,7 @@ impl Store {
     /// Its address, around every proxy.
     pub(crate) fn url(&self) -> String {
         match self {
-            Store::Sqlite(file) => format!("sqlite://{}", file.display()),
+            Store::Sqlite(file, _) => format!("sqlite://{}", file.display()),
             Store::Postgres(server) => server.url(),
             Store::Redis(server) => server.url(),
         }
@@ -78,7 +79,7 @@ impl Store {
     /// Its port; a file has none.
     pub(crate) fn port(&self) -> Option<u16> {
         match self {
-            Store::Sqlite(_) => None,
+            Store::Sqlite(..) => None,
             Store::Postgres(server) => Some(server.port()),
             Store::Redis(server) => Some(server.port()),
         }
@@ -87,7 +88,7 @@ impl Store {
     /// Kills the server, waits, and starts it again on its data.
     pub(crate) async fn die(&mut self, down: Duration) {
         match self {
-            Store::Sqlite(_) => panic!("a file does not die"),
+            Store::Sqlite(..) => panic!("a file does not die"),
             Store::Postgres(server) => {
                 server.kill().await.unwrap_or_else(|e| failed(&e));
                 tokio::time::sleep(down).await;
@@ -104,7 +105,7 @@ impl Store {
     /// Shuts the server down in good order and starts it again.
     pub(crate) async fn restart(&mut self) {
         match self {
-            Store::Sqlite(_) => panic!("a file is not restarted"),
+            Store::Sqlite(..) => panic!("a file is not restarted"),
             Store::Postgres(server) => server.restart().await.unwrap_or_else(|e| failed(&e)),
             Store::Redis(server) => server.restart().await.unwrap_or_else(|e| failed(&e)),
         }
@@ -113,7 +114,7 @@ impl Store {
     /// Nobody gets an answer for so long. A file is locked by somebody who does not let go.
     pub(crate) async fn freeze(&mut self, time: Duration) {
         match self {
-            Store::Sqlite(file) => lock(file.clone(), time).await,
+            Store::Sqlite(file, _) => lock(file.clone(), time).await,
             Store::Postgres(server) => {
                 server.freeze().await.unwrap_or_else(|e| failed(&e));
                 tokio::time::sleep(time).await;
@@ -136,6 +137,14 @@ impl Store {
         stream.read_exact(&mut answer).await.expect("an answer");
         assert_eq!(&answer, b"+OK\r\n", "{command}");
     }
+}
+
+/// In memory where the system has such a folder, as the servers are: this is not about the disk, which others use.
+fn file() -> Store {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let folder = tempfile::Builder::new().prefix("leasehold-faults-").tempdir_in(parent).expect("a temporary folder");
+    Store::Sqlite(folder.path().join("leasehold.db"), folder)
 }
 
 fn failed(error: &ServerError) {

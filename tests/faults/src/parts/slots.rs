@@ -183,7 +183,7 @@ async fn several(cluster: &Cluster, runs: &[Vec<Value>]) -> Vec<Value> {
 
 /// Does it for as long as the order says, with as many jobs, and answers rows and what was wrong.
 pub async fn slots(order: &Order, jobs: usize) -> Option<(Vec<Row>, Vec<String>)> {
-    let storm = Storm { order: order.clone(), hosts: 3, jobs, policy: LEASE, faults: None, forgets: false };
+    let storm = Storm { order: order.clone(), hosts: 3, jobs, policy: Policy::SHORT, faults: None, forgets: false };
     let Stormed { verdict, done, stall, kept } = storm.run().await?;
     eprintln!("{}, done: {done:?}", order.kind);
     eprintln!("there were: {:?}; the machine kept the harness waiting for {stall:?} at most", verdict.counts);
