@@ -19,13 +19,13 @@ async fn storm(kind: Kind, hosts: usize, forgets: bool) {
     let binary = Binary::beside().unwrap_or_else(|what| panic!("{what}"));
     let asked = std::env::var("LEASEHOLD_FAULTS_SEED").ok();
     let seed = asked.map_or(5, |seed| seed.parse().expect("LEASEHOLD_FAULTS_SEED is a number"));
-    println!("{kind}, seed {seed}: LEASEHOLD_FAULTS_SEED={seed} cargo test -p leasehold-faults --test seeded");
+    eprintln!("{kind}, seed {seed}: LEASEHOLD_FAULTS_SEED={seed} cargo test -p leasehold-faults --test seeded");
     let faults = if forgets { FAULTS / 2 } else { FAULTS };
     let order = Order { kind, binary, seed, time: Duration::ZERO };
     let storm = Storm { forgets, ..Storm::short(order, hosts, 8, faults) };
     // Without its server there is nothing to prove, which has been said.
     let Some(came) = storm.run().await else { return };
-    println!("done: {:?}\nthere were: {:?}; stall {:?}", came.done, came.verdict.counts, came.stall);
+    eprintln!("done: {:?}\nthere were: {:?}; stall {:?}", came.done, came.verdict.counts, came.stall);
     assert!(came.verdict.wrong.is_empty(), "{:?}\n{}", came.kept, came.verdict.wrong.join("\n"));
     // It has seen what it is about, or it proves nothing.
     let counts = &came.verdict.counts;
