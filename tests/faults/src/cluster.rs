@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use crate::board::{Setup, built_plugin};
 use crate::clock;
 use crate::host::Host;
-use crate::record::{Outage, Record, Whom};
+use crate::record::{Outage, Record, Told, Whom};
 use crate::store::{Kind, Store};
 use crate::witness::Witness;
 
@@ -112,12 +112,20 @@ impl Cluster {
         self.hosts[host].lock().await.start();
     }
 
-    /// Starts it, and waits until it speaks of jobs.
+    /// Starts it, and waits until it speaks of jobs. One that finds no store ends, and is started again as a service manager
+    /// would.
     pub(crate) async fn start_host_and_wait(&self, host: usize) {
-        let (from, _) = self.record.lengths();
+        let ((from, _), end) = (self.record.lengths(), clock::mono() + PATIENCE);
         self.start_host(host).await;
-        let spoken = self.record.wait_told(from, PATIENCE, |told| told.host == host && told.job.is_some()).await;
-        assert!(spoken.is_some(), "h{host} says nothing for {PATIENCE:?}: {}", self.folder.display());
+        let spoken = |told: &Told| told.host == host && told.job.is_some();
+        while self.record.wait_told(from, Duration::from_secs(1), spoken).await.is_none() {
+            assert!(clock::mono() < end, "h{host} says nothing for {PATIENCE:?}: {}", self.folder.display());
+            let mut process = self.hosts[host].lock().await;
+            if let Some(status) = process.ended(Duration::from_millis(1)).await {
+                eprintln!("      h{host} ended at its start ({status}) and is started again");
+                process.start();
+            }
+        }
     }
 
     pub(crate) async fn kill_host(&self, host: usize) {

@@ -135,6 +135,10 @@ impl Fault {
                 tokio::time::sleep(time).await;
                 cluster.signal_host(host, Signal::CONT).await;
                 cluster.note(Whom::Host(host), from, &what);
+                // On SQLite it may have been writing, and then nobody could.
+                if cluster.setup.kind == Kind::Sqlite && cluster.record().lock().store_down_since(from) {
+                    cluster.note(Whom::Store, from, &what);
+                }
             }
             Fault::Kill(host, aim, down) => {
                 aim.wait(cluster, host).await;

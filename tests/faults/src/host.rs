@@ -84,14 +84,16 @@ impl Host {
     pub(crate) async fn ended(&mut self, patience: Duration) -> Option<ExitStatus> {
         let end = clock::mono() + patience;
         let child = self.child.as_mut()?;
-        while clock::mono() < end {
+        loop {
             if let Some(status) = child.try_wait().expect("it is our child") {
                 self.child = None;
                 return Some(status);
             }
+            if clock::mono() >= end {
+                return None;
+            }
             tokio::time::sleep(LOOK).await;
         }
-        None
     }
 
     fn append(&self, what: &str) -> File {

@@ -90,6 +90,11 @@ impl Heard {
         self.effects[from..].iter().filter(|effect| effect.act == act).any(|effect| self.runner(effect) == Some(host))
     }
 
+    /// Whether a host has told since then that the store does not answer.
+    pub(crate) fn store_down_since(&self, from: Duration) -> bool {
+        self.told.iter().rev().take_while(|told| told.at > from).any(|told| told.word == "store-down")
+    }
+
     /// Who told that it claimed the run of this effect, not long ago.
     pub(crate) fn runner(&self, effect: &Effect) -> Option<usize> {
         const NOT_LONG: usize = 50_000;
