@@ -179,7 +179,7 @@ impl Cluster {
         let output = output.expect("leasehold can be run");
         let (out, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if !output.status.success() {
-            return Err(format!("{arguments:?}: {told}"));
+            return Err(format!("{arguments:?}: {told}{out}"));
         }
         Ok(out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect())
     }
