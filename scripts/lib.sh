@@ -118,7 +118,8 @@ debian_cargo() {
     PATH=/usr/bin:/bin:$tools/gcc-ld \
         RUSTC=/usr/bin/rustc \
         RUSTC_BOOTSTRAP=1 \
-        CARGO_TARGET_WASM32_WASIP2_LINKER=$tools/wasm-component-ld \
+        WASM_COMPONENT_LD=$tools/wasm-component-ld \
+        CARGO_TARGET_WASM32_WASIP2_LINKER=$ROOT/scripts/wasm-linker \
         CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS="-C link-self-contained=no -L native=$WASI_LIBC \
             -C link-arg=$WASI_LIBC/crt1-reactor.o -C link-arg=-lc" \
         /usr/bin/cargo "$1" -Zbuild-std=std,panic_abort \
