@@ -37,6 +37,15 @@ use_language() {
     esac
 }
 
+# in_toolchain LANGUAGE COMMAND…: what a project's own build command is run in, after use_language.
+in_toolchain() {
+    if [[ $1 == rust && $(wasm_way) == debian ]]; then
+        CARGO_UNSTABLE_BUILD_STD=std,panic_abort debian_rust "${@:2}"
+    else
+        "${@:2}"
+    fi
+}
+
 need_js() {
     has_node || die "Node 20 or newer with npm is needed for plugins in JavaScript and TypeScript: install it from nodejs.org" \
         "or with your system's package manager"
