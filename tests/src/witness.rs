@@ -79,11 +79,15 @@ fn serve(mut stream: TcpStream, heard: &Heard) {
         heard.all.lock().expect("no thread panics while it holds the lock").push(request.effect);
         heard.more.notify_all();
         let body = if request.body.is_empty() { b"ok" } else { request.body.as_slice() };
-        let head = format!("HTTP/1.1 200 OK
+        let head = format!(
+            "HTTP/1.1 200 OK
 x-reply: {}
 content-length: {}
 
-", request.said, body.len());
+",
+            request.said,
+            body.len()
+        );
         // A host that is frozen or gone takes no answer.
         let _ = stream.write_all(&[head.as_bytes(), body].concat());
     }

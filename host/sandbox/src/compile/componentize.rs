@@ -7,8 +7,8 @@ use wasi_preview1_component_adapter_provider::{
 };
 use wit_component::ComponentEncoder;
 
-use crate::text;
 use crate::scan::{CoreFacts, PREVIEW1};
+use crate::text;
 
 /// Makes a core module a component: of the type that is embedded in it, or a WASI command where it exports `_start`. What it
 /// imports of WASI 0.1, wasmtime's adapter makes of WASI 0.2.
