@@ -22,7 +22,7 @@ static struct {
     bool is_http;
 } last;
 
-/* ---- Bytes ---- */
+/* ---- To the host and back ---- */
 
 static void *grown(void *memory, size_t size) {
     void *larger = realloc(memory, size);
@@ -30,68 +30,6 @@ static void *grown(void *memory, size_t size) {
         abort();
     return larger;
 }
-
-static void reserve(lh_buf *buf, size_t more) {
-    size_t need;
-    if (__builtin_add_overflow(buf->len, more, &need) || __builtin_add_overflow(need, 1, &need))
-        abort();
-    if (need <= buf->capacity)
-        return;
-    size_t twice = buf->capacity > SIZE_MAX / 2 ? need : buf->capacity * 2;
-    buf->capacity = need > twice ? need : twice;
-    buf->data = grown(buf->data, buf->capacity);
-}
-
-lh_slice lh_str(const char *text) { return (lh_slice){text, strlen(text)}; }
-
-lh_slice lh_slice_of(const lh_buf *buf) { return (lh_slice){buf->data, buf->len}; }
-
-bool lh_equal(lh_slice a, const char *text) {
-    size_t len = strlen(text);
-    return a.len == len && (len == 0 || memcmp(a.data, text, len) == 0);
-}
-
-void lh_put(lh_buf *buf, lh_slice bytes) {
-    reserve(buf, bytes.len);
-    if (bytes.len)
-        memcpy(buf->data + buf->len, bytes.data, bytes.len);
-    buf->len += bytes.len;
-    buf->data[buf->len] = 0;
-}
-
-void lh_puts(lh_buf *buf, const char *text) { lh_put(buf, lh_str(text)); }
-
-static void put_format(lh_buf *buf, const char *format, va_list arguments) {
-    va_list again;
-    va_copy(again, arguments);
-    int len = vsnprintf(NULL, 0, format, arguments);
-    if (len < 0)
-        abort();
-    reserve(buf, (size_t)len);
-    vsnprintf(buf->data + buf->len, (size_t)len + 1, format, again);
-    buf->len += (size_t)len;
-    va_end(again);
-}
-
-void lh_printf(lh_buf *buf, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    put_format(buf, format, arguments);
-    va_end(arguments);
-}
-
-void lh_clear(lh_buf *buf) {
-    buf->len = 0;
-    if (buf->data)
-        buf->data[0] = 0;
-}
-
-void lh_free(lh_buf *buf) {
-    free(buf->data);
-    *buf = (lh_buf){0};
-}
-
-/* ---- To the host and back ---- */
 
 static job_string_t to_host(const char *text) { return (job_string_t){(uint8_t *)text, strlen(text)}; }
 
@@ -156,7 +94,7 @@ static lh_outcome failure(lh_run *run, lh_outcome outcome, const char *code, con
     lh_clear(&f->code);
     lh_puts(&f->code, code);
     lh_clear(&f->message);
-    put_format(&f->message, format, arguments);
+    lh_vprintf(&f->message, format, arguments);
     return outcome;
 }
 
@@ -288,7 +226,7 @@ static void log_line(lh_level level, const lh_field *fields, size_t count, const
     if (level < lh_max_level())
         return;
     lh_buf message = {0};
-    put_format(&message, format, arguments);
+    lh_vprintf(&message, format, arguments);
     make_utf8(&message);
     job_string_t target = to_host("c"), text = buf_to_host(&message);
     job_list_tuple2_string_string_t pairs = fields_to_host(fields, count);

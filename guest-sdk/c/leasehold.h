@@ -17,6 +17,7 @@
 #ifndef LEASEHOLD_H
 #define LEASEHOLD_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,6 +45,7 @@ bool lh_equal(lh_slice a, const char *text);
 void lh_put(lh_buf *buf, lh_slice bytes);
 void lh_puts(lh_buf *buf, const char *text);
 void lh_printf(lh_buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void lh_vprintf(lh_buf *buf, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
 /* What is not UTF-8 in it becomes U+FFFD. */
 void lh_put_utf8(lh_buf *buf, lh_slice text);
 /* Empties it and keeps its memory. */

@@ -1,6 +1,6 @@
 /* For the unit tests of a handler, with a native compiler: a host that does as it is told.
  *
- * A test program links the handler's sources, leasehold.c, json.c and testing.c, in place of the generated bindings:
+ * A test program links the handler's sources, leasehold.c, bytes.c and testing.c, in place of the generated bindings:
  *
  *     lh_test_reset();
  *     lh_test_result got = lh_test_call("{\"name\": \"Ada\"}");

@@ -314,7 +314,7 @@ impl Beating {
         let failed = move |why: String| {
             log_failure("renewing leases", &why, &down);
             // The host has ended: nobody is left to hear it.
-            let _ = news.send(News::Store { side: Side::Held, began: sent, trouble: Some(why) });
+            let _ = news.send(News::Store { side: Side::Held, began: sent, trouble: Some(why), full: false });
         };
         let tell = move |tokens, answers| {
             // The thread has ended: nobody is left to act on it.
@@ -336,10 +336,10 @@ impl Beating {
             };
             match answered {
                 Ok(answers) => {
-                    if let Some(Stamped { now, .. }) = answers.iter().flatten().next() {
-                        if clock::mono().since(sent) <= CLOCK_TOLD_WITHIN {
-                            store_clock.heard(*now);
-                        }
+                    if let Some(Stamped { now, .. }) = answers.iter().flatten().next()
+                        && clock::mono().since(sent) <= CLOCK_TOLD_WITHIN
+                    {
+                        store_clock.heard(*now);
                     }
                     tell(tokens, Some(answers.into_iter().map(sound).collect()));
                 }

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use leasehold::clock;
@@ -24,7 +24,14 @@ pub struct Effect {
 #[derive(Debug)]
 pub struct Witness {
     port: u16,
-    heard: Arc<Mutex<Vec<Effect>>>,
+    heard: Arc<Heard>,
+}
+
+/// What has arrived, and word of more.
+#[derive(Debug, Default)]
+struct Heard {
+    all: Mutex<Vec<Effect>>,
+    more: Condvar,
 }
 
 impl Witness {
@@ -32,7 +39,7 @@ impl Witness {
     pub fn start() -> Witness {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         let port = listener.local_addr().expect("it is bound").port();
-        let heard = Arc::<Mutex<Vec<Effect>>>::default();
+        let heard = Arc::<Heard>::default();
         let ours = heard.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -51,24 +58,36 @@ impl Witness {
 
     /// What has arrived so far, in its order.
     pub fn heard(&self) -> Vec<Effect> {
-        self.heard.lock().expect("no thread panics while it holds the lock").clone()
+        self.heard.all.lock().expect("no thread panics while it holds the lock").clone()
     }
 
     /// Waits until what has arrived fits.
     pub fn until(&self, fits: impl Fn(&[Effect]) -> bool) {
         let end = clock::mono() + PATIENCE;
-        while !fits(&self.heard()) {
-            assert!(clock::mono() < end, "it heard {:?}", self.heard());
-            std::thread::yield_now();
+        let mut heard = self.heard.all.lock().expect("no thread panics while it holds the lock");
+        while !fits(&heard) {
+            let left = end.since(clock::mono());
+            assert!(!left.is_zero(), "it heard {heard:?}");
+            // It leaves the processor to the hosts.
+            heard = self.heard.more.wait_timeout(heard, left).expect("no thread panics while it holds the lock").0;
         }
     }
 }
 
-fn serve(mut stream: TcpStream, heard: &Mutex<Vec<Effect>>) {
+fn serve(mut stream: TcpStream, heard: &Heard) {
     if let Some(request) = read(&mut stream) {
-        heard.lock().expect("no thread panics while it holds the lock").push(request.effect);
+        heard.all.lock().expect("no thread panics while it holds the lock").push(request.effect);
+        heard.more.notify_all();
         let body = if request.body.is_empty() { b"ok" } else { request.body.as_slice() };
-        let head = format!("HTTP/1.1 200 OK\r\nx-reply: {}\r\ncontent-length: {}\r\n\r\n", request.said, body.len());
+        let head = format!(
+            "HTTP/1.1 200 OK
+x-reply: {}
+content-length: {}
+
+",
+            request.said,
+            body.len()
+        );
         // A host that is frozen or gone takes no answer.
         let _ = stream.write_all(&[head.as_bytes(), body].concat());
     }

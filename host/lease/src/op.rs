@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
-use crate::policy::{Policy, Terms};
+use crate::policy::Terms;
 use crate::run::{Hold, Outcome, Progress, Standing, Status, Usage};
 use crate::time::{Millis, Slot};
 use crate::write::{Around, Write, Written};

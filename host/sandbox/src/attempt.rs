@@ -70,6 +70,11 @@ impl Attempt {
         }
     }
 
+    /// When it began, by the clock it was made with.
+    pub(crate) fn started(&self) -> Duration {
+        self.started
+    }
+
     /// Of a WASI command.
     pub(crate) fn of_command(mut self) -> Self {
         self.written = Some(Written::new(self.limits.output));

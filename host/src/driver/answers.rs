@@ -101,9 +101,10 @@ impl Driver {
         self.answers.writing = false;
     }
 
-    /// What has not been written when the host ends.
-    pub(super) fn last_answers(&mut self) -> Vec<Told> {
-        self.answers.batch(clock::mono())
+    /// What has not been written when the host ends, in batches.
+    pub(super) fn last_answers(&mut self) -> Vec<Vec<Told>> {
+        let now = clock::mono();
+        std::iter::from_fn(|| Some(self.answers.batch(now)).filter(|batch| !batch.is_empty())).collect()
     }
 }
 

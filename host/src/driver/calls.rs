@@ -57,6 +57,8 @@ pub(crate) enum News {
         began: Mono,
         /// Why not, if it has not.
         trouble: Option<String>,
+        /// Its disk is full.
+        full: bool,
     },
 }
 
@@ -118,13 +120,15 @@ impl Calls {
         };
         self.tasks.spawn(async move {
             let mut call = std::pin::pin!(call);
+            let mut is_late = false;
             let answer = match tokio::time::timeout(deadline, &mut call).await {
                 Ok(answer) => answer,
                 Err(_) => {
                     let why = format!("no answer within {deadline:?}");
                     log_failure(what, &why, &down);
                     tell(unanswered());
-                    tell(vec![News::Store { side, began, trouble: Some(why) }]);
+                    tell(vec![News::Store { side, began, trouble: Some(why), full: false }]);
+                    is_late = true;
                     call.await
                 }
             };
@@ -133,7 +137,7 @@ impl Calls {
                     if clock::mono().since(began) <= CLOCK_TOLD_WITHIN {
                         clock.heard(now);
                     }
-                    tell(vec![News::Store { side, began, trouble: None }]);
+                    tell(vec![News::Store { side, began, trouble: None, full: false }]);
                     tell(answered(answer, now));
                 }
                 Err(error) => {
@@ -141,9 +145,12 @@ impl Calls {
                     log_failure(what, &why, &down);
                     // First the input, so that what it gave up is caught up when the store is up again.
                     tell(unanswered());
-                    // A store that refuses a call has answered it.
+                    // A store that refuses a call has answered it. One failure is told once.
                     let refused = matches!(error, StoreError::Rejected { .. });
-                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why) }]);
+                    let full = error.is_full();
+                    if refused || full || !is_late {
+                        tell(vec![News::Store { side, began, trouble: (!refused).then_some(why), full }]);
+                    }
                 }
             }
         });

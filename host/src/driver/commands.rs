@@ -38,7 +38,10 @@ impl Driver {
                 queue.extend(served.into_iter().map(|key| (key.job, Input::Place(key.run))));
             }
             Command::Claim(claim) => self.send_claim(job, claim),
-            Command::Check(run) => self.checks.add(RunKey { job: job.clone(), run }, self.check_pause(job)),
+            Command::Check(run) => {
+                let pause = self.check_pause(job);
+                self.checks.add(RunKey { job: job.clone(), run }, pause);
+            }
             Command::Start(start) => self.start(job, start, queue),
             Command::Confirm(start) => self.confirm(job, &start, queue),
             Command::Finish { run, token, outcome, usage } => {

@@ -140,7 +140,11 @@ impl Driver {
 
     /// Says once of a job that this host cannot serve it.
     fn tell_no_plugin(&mut self, job: &JobKey) {
-        if self.orphans.told.len() >= KEPT || !self.orphans.told.insert(job.clone()) {
+        if self.orphans.told.len() >= KEPT {
+            // Better twice than never.
+            self.orphans.told.clear();
+        }
+        if !self.orphans.told.insert(job.clone()) {
             return;
         }
         let catalog = self.parts.catalog.borrow().clone();

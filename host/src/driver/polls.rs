@@ -10,9 +10,9 @@ use leasehold_lease::time::{Millis, Mono};
 use leasehold_sandbox::Plugin;
 use leasehold_store::RunStanding;
 
-use super::{Driver, orphans};
 use super::calls::{News, Side};
 use super::health::Turn;
+use super::{Driver, orphans};
 use crate::clock;
 use crate::plugins::{Catalog, OfferedJob};
 

@@ -61,7 +61,14 @@ pub(crate) struct Reported {
 impl Reports {
     pub(super) fn new() -> Reports {
         let now = clock::mono();
-        Reports { next: now, next_look: now + LOOK.0, offset_ms: None, skew_told: None, twins: BTreeSet::new(), told: BTreeSet::new() }
+        Reports {
+            next: now,
+            next_look: now + LOOK.0,
+            offset_ms: None,
+            skew_told: None,
+            twins: BTreeSet::new(),
+            told: BTreeSet::new(),
+        }
     }
 
     /// When something is due.
@@ -172,7 +179,10 @@ impl Driver {
         let report = self.report_call("stopped");
         let words = async move {
             report.await?;
-            store.keep_told(&answers).await
+            for batch in answers {
+                store.keep_told(&batch).await?;
+            }
+            Ok::<(), StoreError>(())
         };
         match tokio::time::timeout(LAST_WORDS, words).await {
             Ok(Ok(())) => {}

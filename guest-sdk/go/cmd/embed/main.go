@@ -14,7 +14,7 @@ import (
 	"os"
 )
 
-// Made by scripts/bindings.
+// What the world `job` of wit/ is, encoded as wit-component reads it; made by scripts/bindings.
 //
 //go:embed component-type.bin
 var world []byte

@@ -7,8 +7,8 @@ use wasi_preview1_component_adapter_provider::{
 };
 use wit_component::ComponentEncoder;
 
-use super::child::panic_message;
 use crate::scan::{CoreFacts, PREVIEW1};
+use crate::text;
 
 /// Makes a core module a component: of the type that is embedded in it, or a WASI command where it exports `_start`. What it
 /// imports of WASI 0.1, wasmtime's adapter makes of WASI 0.2.
@@ -22,7 +22,7 @@ use crate::scan::{CoreFacts, PREVIEW1};
 pub(super) fn component_of(module: &[u8], facts: &CoreFacts) -> Result<Vec<u8>, String> {
     // Nothing of it is used once it has broken off.
     let encoded = panic::catch_unwind(|| encode(module, facts));
-    encoded.unwrap_or_else(|panic| Err(format!("the encoder broke off: {}", panic_message(panic.as_ref()))))
+    encoded.unwrap_or_else(|panic| Err(format!("the encoder broke off: {}", text::of_panic(panic.as_ref()))))
 }
 
 fn encode(module: &[u8], facts: &CoreFacts) -> Result<Vec<u8>, String> {

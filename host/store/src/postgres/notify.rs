@@ -29,7 +29,7 @@ const CHANNEL: &str = "leasehold";
 const QUEUE: usize = 256;
 
 /// How long a release or a trigger waits for its hint to be sent.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A connection that heard nothing for so long is asked whether it is still there.
 const QUIET: Duration = Duration::from_secs(30);

@@ -1,8 +1,80 @@
-/* JSON of leasehold.h: reads values where they stand, and writes strings. */
+/* Bytes and JSON of leasehold.h: buffers that grow, values read where they stand, strings written. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "leasehold.h"
+
+/* ---- Bytes ---- */
+
+static void *grown(void *memory, size_t size) {
+    void *larger = realloc(memory, size);
+    if (!larger)
+        abort();
+    return larger;
+}
+
+static void reserve(lh_buf *buf, size_t more) {
+    size_t need;
+    if (__builtin_add_overflow(buf->len, more, &need) || __builtin_add_overflow(need, 1, &need))
+        abort();
+    if (need <= buf->capacity)
+        return;
+    size_t twice = buf->capacity > SIZE_MAX / 2 ? need : buf->capacity * 2;
+    buf->capacity = need > twice ? need : twice;
+    buf->data = grown(buf->data, buf->capacity);
+}
+
+lh_slice lh_str(const char *text) { return (lh_slice){text, strlen(text)}; }
+
+lh_slice lh_slice_of(const lh_buf *buf) { return (lh_slice){buf->data, buf->len}; }
+
+bool lh_equal(lh_slice a, const char *text) {
+    size_t len = strlen(text);
+    return a.len == len && (len == 0 || memcmp(a.data, text, len) == 0);
+}
+
+void lh_put(lh_buf *buf, lh_slice bytes) {
+    reserve(buf, bytes.len);
+    if (bytes.len)
+        memcpy(buf->data + buf->len, bytes.data, bytes.len);
+    buf->len += bytes.len;
+    buf->data[buf->len] = 0;
+}
+
+void lh_puts(lh_buf *buf, const char *text) { lh_put(buf, lh_str(text)); }
+
+void lh_vprintf(lh_buf *buf, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int len = vsnprintf(NULL, 0, format, arguments);
+    if (len < 0)
+        abort();
+    reserve(buf, (size_t)len);
+    vsnprintf(buf->data + buf->len, (size_t)len + 1, format, again);
+    buf->len += (size_t)len;
+    va_end(again);
+}
+
+void lh_printf(lh_buf *buf, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    lh_vprintf(buf, format, arguments);
+    va_end(arguments);
+}
+
+void lh_clear(lh_buf *buf) {
+    buf->len = 0;
+    if (buf->data)
+        buf->data[0] = 0;
+}
+
+void lh_free(lh_buf *buf) {
+    free(buf->data);
+    *buf = (lh_buf){0};
+}
+
+/* ---- JSON ---- */
 
 /* How deep arrays and objects may nest, so that no payload overflows the stack. */
 #define DEPTH 128
