@@ -178,6 +178,7 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
 ];
 
 pub(super) const SDK_GO: &[Embedded] = &[
+    Embedded { path: "README.md", content: include_bytes!("../../../../guest-sdk/go/README.md") },
     Embedded {
         path: "cmd/embed/component-type.bin",
         content: include_bytes!("../../../../guest-sdk/go/cmd/embed/component-type.bin"),
@@ -334,13 +335,14 @@ pub(super) const SDK_GO: &[Embedded] = &[
 pub(super) const SDK_C: &[Embedded] = &[
     Embedded { path: ".gitignore", content: include_bytes!("../../../../guest-sdk/c/.gitignore") },
     Embedded { path: "Makefile", content: include_bytes!("../../../../guest-sdk/c/Makefile") },
+    Embedded { path: "README.md", content: include_bytes!("../../../../guest-sdk/c/README.md") },
     Embedded { path: "bindings/job.c", content: include_bytes!("../../../../guest-sdk/c/bindings/job.c") },
     Embedded { path: "bindings/job.h", content: include_bytes!("../../../../guest-sdk/c/bindings/job.h") },
     Embedded {
         path: "bindings/job_component_type.o",
         content: include_bytes!("../../../../guest-sdk/c/bindings/job_component_type.o"),
     },
-    Embedded { path: "json.c", content: include_bytes!("../../../../guest-sdk/c/json.c") },
+    Embedded { path: "bytes.c", content: include_bytes!("../../../../guest-sdk/c/bytes.c") },
     Embedded { path: "leasehold.c", content: include_bytes!("../../../../guest-sdk/c/leasehold.c") },
     Embedded { path: "leasehold.h", content: include_bytes!("../../../../guest-sdk/c/leasehold.h") },
     Embedded { path: "leasehold.mk", content: include_bytes!("../../../../guest-sdk/c/leasehold.mk") },
