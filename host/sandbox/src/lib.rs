@@ -57,7 +57,7 @@ pub use limits::Limits;
 pub use log::{LogLevel, LogLine, LogSink, LogSource};
 pub use memory::{MemoryFull, MemoryLedger, MemoryShare};
 pub use outbound::{HttpGrants, Origin, OriginError, Resolve, SystemResolver, header_is_the_hosts, is_header_value};
-pub use outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError, Usage};
+pub use outcome::{Ended, ErrorInfo, Failure, FailureKind, GuestEnd, HandlerError, Usage};
 pub use plugin::{CodeOrigin, Digest, PLUGIN_FILE_MAX, Plugin, PluginBytes, read_plugin_file};
 pub use refusal::{CompileLimit, Counted, NoComponent, PluginError, Refusal};
 pub use sandbox::{Sandbox, SandboxError, SandboxSettings};
