@@ -22,9 +22,12 @@ pub(super) enum Question {
     Close,
 }
 
+/// How many copies of each claim or end, by its token.
+type Counts = HashMap<([u8; 16], Question), u8>;
+
 /// Shared by the tasks of the calls.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Copies(Arc<Mutex<HashMap<([u8; 16], Question), u8>>>);
+pub(super) struct Copies(Arc<Mutex<Counts>>);
 
 /// One copy, on its way until this is dropped.
 #[derive(Debug)]
