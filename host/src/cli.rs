@@ -23,9 +23,11 @@ mod living;
 mod loader;
 mod logging;
 mod logs;
+mod new;
 mod next;
 mod orders;
 mod output;
+mod patience;
 mod payload;
 mod plugins;
 mod record;
@@ -92,6 +94,8 @@ enum Command {
     Exec(exec::Exec),
     /// Say what a file is, and whether it can be a plugin
     Inspect(inspect::Inspect),
+    /// Make a plugin project that builds and passes its own test
+    New(new::New),
     /// The next slots of a job or a schedule, local and UTC
     Next(next::Next),
     /// The jobs that are offered, and those that are refused
@@ -125,14 +129,6 @@ enum Command {
     /// What a host starts to have a plugin compiled
     #[command(name = compile_plugin::NAME, hide = true)]
     CompilePlugin(compile_plugin::CompilePlugin),
-}
-
-impl Command {
-    /// With `--json`, whoever reads its results waits for an object, also when it fails. Others print a line for each thing
-    /// there is, and an error is none of these.
-    fn answers_with_one_object(&self) -> bool {
-        matches!(self, Command::Exec(_) | Command::Inspect(_) | Command::Show(_))
-    }
 }
 
 /// How the process ends.
@@ -176,7 +172,8 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             error.print();
-            if cli.command.answers_with_one_object() && out.is_json() {
+            // Whoever reads objects is told by one, too: it is the only one that has `error`.
+            if out.is_json() {
                 // Nobody is left to be told that it cannot be written.
                 let _ = out.object(&error.to_json()).and_then(|()| out.flush());
             }
@@ -194,6 +191,7 @@ fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
             Command::Check(command) => Box::pin(command.run(global, out)).await,
             Command::Exec(command) => Box::pin(command.run(global, out)).await,
             Command::Inspect(command) => Box::pin(command.run(global, out)).await,
+            Command::New(command) => command.run(global, out),
             Command::Next(command) => Box::pin(command.run(global, out)).await,
             Command::Jobs(command) => Box::pin(command.run(global, out)).await,
             Command::Plugins(command) => Box::pin(command.run(global, out)).await,
@@ -286,6 +284,9 @@ mod tests {
             ("leasehold next a/b --tz UTC", true),
             ("leasehold next --every 90s --tz UTC", true),
             ("leasehold next --every 90", true),
+            ("leasehold new a", true),
+            ("leasehold new --lang cobol a", true),
+            ("leasehold new --lang rust a/b", true),
             ("leasehold show a/b/c", true),
             ("leasehold show a \u{e9}", true),
             ("leasehold cancel a", true),

@@ -4,6 +4,7 @@ mod announcing;
 mod answers;
 mod calls;
 mod commands;
+mod copies;
 mod guests;
 mod health;
 mod hints;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Agent, Chance, Input, Now};
-use leasehold_lease::id::{JobKey, RunId, TenantName};
+use leasehold_lease::id::{JobKey, TenantName};
 use leasehold_lease::policy::StopForce;
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Plugin, Sandbox, Signal};
@@ -37,12 +38,12 @@ use crate::throttle::Throttles;
 
 use answers::Answers;
 use calls::Calls;
-pub(crate) use calls::{Down, News, Side, log_failure};
+pub(crate) use calls::{CLOCK_TOLD_WITHIN, Down, News, Side, log_failure};
 pub use guests::limits as guest_limits;
 use health::StoreHealth;
 use hints::{Hint, Hints};
 use orphans::Orphans;
-use polls::Polls;
+use polls::{Checks, Polls};
 use reports::Reports;
 pub use reports::SILENT_AFTER;
 
@@ -115,7 +116,7 @@ pub(crate) struct Driver {
     /// The signals of running guests, by token.
     guests: HashMap<[u8; 16], Signal>,
     /// Runs to ask the store about, in one call.
-    checks: Vec<(JobKey, RunId)>,
+    checks: Checks,
     polls: Polls,
     hints: Hints,
     /// When the store is to be told of jobs.
@@ -164,7 +165,7 @@ impl Driver {
             places: Places::new(parts.concurrency, parts.sandbox.memory().clone()),
             throttles: Throttles::default(),
             guests: HashMap::new(),
-            checks: Vec::new(),
+            checks: Checks::default(),
             polls: Polls::new(),
             hints: Hints::new(parts.store.wakeups()),
             next_announcement: None,
@@ -207,10 +208,10 @@ impl Driver {
                 hint = self.hints.next(), if self.stopping.is_none() => self.take_hint(hint),
                 Ok(()) = self.parts.catalog.changed(), if self.stopping.is_none() => self.take_catalog(),
                 Some(ended) = self.calls.tasks.join_next() => {
-                    // A fault of the host itself: it ends, its leases run out, and others take over. To go on would be
-                    // to keep a lease for something that no longer happens.
-                    if let Err(panic) = ended.map_err(JoinError::into_panic) {
-                        std::panic::resume_unwind(panic);
+                    sound(ended);
+                    // As many may have ended as there is news.
+                    while let Some(ended) = self.calls.tasks.try_join_next() {
+                        sound(ended);
                     }
                 },
                 () = clock::sleep_until(next) => {}
@@ -223,7 +224,8 @@ impl Driver {
             News::Input(job, input) => self.feed(job, input),
             News::Announced(answers) => self.announced(answers),
             News::NotAnnounced(jobs) => self.not_announced(&jobs),
-            News::Found(runs, now) => self.found(runs, now),
+            News::AnnouncementOver => self.announcement_over(),
+            News::Found(runs, now, tenants) => self.found(runs, now, tenants),
             News::Polled => self.polls.over(clock::mono()),
             News::Tenants(tenants) => self.orphans.tenants = tenants,
             News::OrphanClosed(run, reason) => self.orphan_closed(run, reason),
@@ -310,7 +312,7 @@ impl Driver {
             self.write_answers();
         }
         if due(Some(self.orphans.next())) {
-            self.look_for_tenants();
+            self.look_at_all_jobs();
         }
         self.report_on_time(now);
     }
@@ -319,18 +321,21 @@ impl Driver {
         let timer = self.timers.first().map(|(at, _)| *at);
         let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
         let announcement = self.next_announcement.filter(|_| !self.announcing);
-        let around = [self.polls.next(), announcement, self.store.next_probe()];
+        let around = [self.polls.next(), announcement, self.store.next_probe(), self.checks.due()];
         let while_up = [self.answers.next(), Some(self.orphans.next()), Some(self.reports.next())];
         let while_up = while_up.into_iter().filter(|_| self.store.is_up());
         let around = around.into_iter().chain(while_up).filter(|_| self.stopping.is_none()).flatten().min();
         let idle = clock::mono() + Duration::from_secs(60);
-        [timer, around, stop].into_iter().flatten().min().unwrap_or(idle)
+        [timer, around, stop, Some(idle)].into_iter().flatten().min().unwrap_or(idle)
     }
 
     /// What was released or triggered is looked for at once.
     fn take_hint(&mut self, hint: Hint) {
         match hint {
-            Hint::Jobs(jobs) => jobs.into_iter().for_each(|job| self.feed(job, Input::Woken)),
+            Hint::Jobs(jobs) => {
+                jobs.into_iter().for_each(|job| self.feed(job, Input::Woken));
+                self.checks.hurry();
+            }
             Hint::Missed => self.polls.soon(clock::mono()),
         }
     }
@@ -378,5 +383,13 @@ impl Driver {
             tracing::info!("stopped: nothing is left running here");
         }
         idle
+    }
+}
+
+/// A task has ended. A fault of the host itself ends the host: its leases run out, and others take over. To go on would
+/// be to keep a lease for something that no longer happens.
+fn sound(ended: Result<(), JoinError>) {
+    if let Err(panic) = ended.map_err(JoinError::into_panic) {
+        std::panic::resume_unwind(panic);
     }
 }

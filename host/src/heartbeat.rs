@@ -17,10 +17,11 @@ use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Signal, StopReason};
 use leasehold_store::{Each, LeaseStore};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::causes::chain;
 use crate::clock::{self, StoreClock};
-use crate::driver::{Down, News, Side, log_failure};
+use crate::driver::{CLOCK_TOLD_WITHIN, Down, News, Side, log_failure};
 use crate::gate::GateKeeper;
 
 /// An attempt whose lease is to be kept.
@@ -108,7 +109,7 @@ impl Heart {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().enable_io().build()?;
         // Unbounded, but every entry belongs to a running attempt, and those are bounded by the host's places.
         let (orders, inbox) = mpsc::unbounded_channel();
-        let beating = Beating { store, store_clock, news, down, sent, held: HashMap::new() };
+        let beating = Beating { store, store_clock, news, down, sent, held: HashMap::new(), calls: JoinSet::new() };
         let thread = std::thread::Builder::new()
             .name("lh-heartbeat".to_owned())
             .spawn(move || runtime.block_on(beating.run(inbox)))?;
@@ -195,6 +196,8 @@ struct Beating {
     down: Down,
     sent: Option<Sent>,
     held: HashMap<[u8; 16], Held>,
+    /// Calls on their way.
+    calls: JoinSet<()>,
 }
 
 impl Beating {
@@ -212,7 +215,14 @@ impl Beating {
                     None => return,
                 },
                 Some(beaten) = beaten.recv() => self.answered(beaten),
-                () = clock::sleep_until(next.unwrap_or(idle)) => {}
+                Some(ended) = self.calls.join_next() => {
+                    // A call that can no longer be answered would leave its leases without a heartbeat, and nobody
+                    // would know: the thread ends, and with it the host.
+                    if let Err(panic) = ended.map_err(JoinError::into_panic) {
+                        std::panic::resume_unwind(panic);
+                    }
+                },
+                () = clock::sleep_until(next.unwrap_or(idle).min(idle)) => {}
             }
         }
     }
@@ -271,23 +281,27 @@ impl Beating {
             }
             for act in held.lease.handle(now, Sign::Wake) {
                 if act == Act::Beat {
-                    held.sent.beat(now);
-                    let progress = held.guest.as_mut().and_then(new_progress);
-                    let beat = Heartbeat { run: held.run.clone(), token: Token(*token), progress };
-                    beats.push((held.job.clone(), beat));
+                    beats.push(held.beat(Token(*token), now));
                     deadline = deadline.min(held.deadline);
                 } else {
                     act_on(held, Token(*token), act, &self.news);
                 }
             }
         }
-        if !beats.is_empty() {
-            self.send(beats, deadline, now, back.clone());
+        if beats.is_empty() {
+            return;
         }
+        for (token, held) in &mut self.held {
+            if held.lease.goes_along(now) {
+                beats.push(held.beat(Token(*token), now));
+                deadline = deadline.min(held.deadline);
+            }
+        }
+        self.send(beats, deadline, now, back.clone());
     }
 
     fn send(
-        &self,
+        &mut self,
         beats: Vec<(JobKey, Heartbeat)>,
         deadline: Duration,
         sent: Mono,
@@ -306,7 +320,7 @@ impl Beating {
             // The thread has ended: nobody is left to act on it.
             let _ = back.send(Beaten { tokens, sent, answers });
         };
-        tokio::spawn(async move {
+        self.calls.spawn(async move {
             if let Some(told) = told {
                 told(&beats);
             }
@@ -322,7 +336,9 @@ impl Beating {
             };
             match answered {
                 Ok(answers) => {
-                    if let Some(Stamped { now, .. }) = answers.iter().flatten().next() {
+                    if let Some(Stamped { now, .. }) = answers.iter().flatten().next()
+                        && clock::mono().since(sent) <= CLOCK_TOLD_WITHIN
+                    {
                         store_clock.heard(*now);
                     }
                     tell(tokens, Some(answers.into_iter().map(sound).collect()));
@@ -371,6 +387,13 @@ impl Beating {
 }
 
 impl Held {
+    /// The heartbeat that is sent now.
+    fn beat(&mut self, token: Token, now: Mono) -> (JobKey, Heartbeat) {
+        self.sent.beat(now);
+        let progress = self.guest.as_mut().and_then(new_progress);
+        (self.job.clone(), Heartbeat { run: self.run.clone(), token, progress })
+    }
+
     /// Someone asked for the run to be cancelled: the guest is told, and stopped by force when it goes on for long. It
     /// is told with every heartbeat, so it hears of it however late it was started.
     fn cancel(&mut self, now: Mono) {

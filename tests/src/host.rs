@@ -14,6 +14,9 @@ use serde_json::Value;
 /// How long a test waits for something that must come. Far beyond what it takes, for a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// How long one host is listened to where others may tell something, too.
+const MOMENT: Duration = Duration::from_millis(5);
+
 /// A running `leasehold serve --json`; killed when dropped.
 #[derive(Debug)]
 pub struct HostProcess {
@@ -72,6 +75,13 @@ impl HostProcess {
                 Err(RecvTimeoutError::Timeout) => self.fail(&format!("no {what} in {PATIENCE:?}")),
                 Err(RecvTimeoutError::Disconnected) => self.fail(&format!("it ended without {what}")),
             }
+        }
+    }
+
+    /// Waits for a moment, or until there is another event.
+    pub fn listen(&mut self) {
+        if let Ok(line) = self.lines.recv_timeout(MOMENT) {
+            self.events.push(serde_json::from_str(&line).unwrap_or_else(|e| panic!("not JSON: {e}: {line}")));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use leasehold::clock;
@@ -19,11 +19,19 @@ pub struct Effect {
     pub fence: u64,
 }
 
-/// Answers every request of a handler with success and keeps who sent it.
+/// Answers every request of a handler with success and keeps who sent it. The answer's body is that of the request, or `ok`
+/// where that has none; its header `x-reply` is the request's first line and its header `x-ask`.
 #[derive(Debug)]
 pub struct Witness {
     port: u16,
-    heard: Arc<Mutex<Vec<Effect>>>,
+    heard: Arc<Heard>,
+}
+
+/// What has arrived, and word of more.
+#[derive(Debug, Default)]
+struct Heard {
+    all: Mutex<Vec<Effect>>,
+    more: Condvar,
 }
 
 impl Witness {
@@ -31,7 +39,7 @@ impl Witness {
     pub fn start() -> Witness {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         let port = listener.local_addr().expect("it is bound").port();
-        let heard = Arc::<Mutex<Vec<Effect>>>::default();
+        let heard = Arc::<Heard>::default();
         let ours = heard.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -50,34 +58,62 @@ impl Witness {
 
     /// What has arrived so far, in its order.
     pub fn heard(&self) -> Vec<Effect> {
-        self.heard.lock().expect("no thread panics while it holds the lock").clone()
+        self.heard.all.lock().expect("no thread panics while it holds the lock").clone()
     }
 
     /// Waits until what has arrived fits.
     pub fn until(&self, fits: impl Fn(&[Effect]) -> bool) {
         let end = clock::mono() + PATIENCE;
-        while !fits(&self.heard()) {
-            assert!(clock::mono() < end, "it heard {:?}", self.heard());
-            std::thread::yield_now();
+        let mut heard = self.heard.all.lock().expect("no thread panics while it holds the lock");
+        while !fits(&heard) {
+            let left = end.since(clock::mono());
+            assert!(!left.is_zero(), "it heard {heard:?}");
+            // It leaves the processor to the hosts.
+            heard = self.heard.more.wait_timeout(heard, left).expect("no thread panics while it holds the lock").0;
         }
     }
 }
 
-fn serve(mut stream: TcpStream, heard: &Mutex<Vec<Effect>>) {
-    if let Some(effect) = read(&mut stream) {
-        heard.lock().expect("no thread panics while it holds the lock").push(effect);
+fn serve(mut stream: TcpStream, heard: &Heard) {
+    if let Some(request) = read(&mut stream) {
+        heard.all.lock().expect("no thread panics while it holds the lock").push(request.effect);
+        heard.more.notify_all();
+        let body = if request.body.is_empty() { b"ok" } else { request.body.as_slice() };
+        let head = format!(
+            "HTTP/1.1 200 OK
+x-reply: {}
+content-length: {}
+
+",
+            request.said,
+            body.len()
+        );
         // A host that is frozen or gone takes no answer.
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+        let _ = stream.write_all(&[head.as_bytes(), body].concat());
     }
 }
 
-fn read(stream: &mut TcpStream) -> Option<Effect> {
+struct Request {
+    effect: Effect,
+    /// The first line, and what stands in its header `x-ask`.
+    said: String,
+    body: Vec<u8>,
+}
+
+fn read(stream: &mut TcpStream) -> Option<Request> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n == 1) {
         head.push(byte[0]);
     }
-    let head = String::from_utf8_lossy(&head).to_lowercase();
-    let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let attempt = header("x-leasehold-attempt:")?.parse().ok()?;
-    Some(Effect { attempt, fence: header("x-leasehold-fence:")?.parse().ok()? })
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let header = |name: &str| {
+        let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    };
+    let attempt = header("x-leasehold-attempt")?.parse().ok()?;
+    let effect = Effect { attempt, fence: header("x-leasehold-fence")?.parse().ok()? };
+    let mut body = vec![0; header("content-length").and_then(|n| n.parse().ok()).unwrap_or(0)];
+    stream.read_exact(&mut body).ok()?;
+    let said = format!("{} {}", head.lines().next().unwrap_or_default(), header("x-ask").unwrap_or_default());
+    Some(Request { effect, said, body })
 }

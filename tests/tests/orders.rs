@@ -175,6 +175,33 @@ fn a_cancelled_run_s_handler_is_stopped_and_the_record_says_why() {
     assert_eq!((&run["status"], &run["cancelled"]), (&"interrupted".into(), &"too long".into()), "{run}");
     let again = w.leasehold(&["cancel", "job", "long"]);
     assert!(again.code == Some(0) && again.stdout.contains("had ended before: interrupted"), "{again:?}");
+    let again = w.leasehold(&["cancel", "job", "long", "--json"]).lines().remove(0);
+    assert_eq!((&again["answer"], &again["status"]), (&"ended".into(), &"interrupted".into()), "{again}");
+}
+
+#[test]
+fn what_goes_wrong_is_an_object_for_programs_and_words_for_people() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("hello", "hello.wasm");
+    let _host = w.serve();
+    known(&w, "default/hello");
+    for (arguments, code, words) in [
+        (&["show", "nope", "latest"][..], 1, "default/nope"),
+        (&["runs", "--job", "nope"], 1, "default/nope"),
+        (&["why", "nope"], 1, "default/nope"),
+        (&["trigger", "nope"], 1, "default/nope"),
+        (&["trigger", "hello", "--payload", "{"], 2, "is not JSON"),
+        (&["cancel", "hello", "no-such-run"], 1, "no-such-run"),
+        (&["drain", "nowhere"], 1, "nowhere"),
+        (&["pause", "hello", "--until", "2020-01-01T00:00:00Z"], 2, "is not ahead"),
+    ] {
+        let answer = w.leasehold(&[arguments, &["--json"]].concat());
+        assert_eq!(answer.code, Some(code), "{answer:?}");
+        let message = answer.lines()[0]["error"]["message"].as_str().expect("a message").to_owned();
+        assert!(message.contains(words) && answer.stderr.contains(words), "{answer:?}");
+        assert_eq!(w.leasehold(arguments).stdout, "", "{arguments:?}");
+    }
+    assert_eq!(w.leasehold(&["resume", "hello", "--json"]).lines()[0]["was_paused"], false);
 }
 
 #[test]

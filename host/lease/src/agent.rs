@@ -32,8 +32,11 @@ pub use io::{Chance, Command, Event, EventKind, Input, Now, Offer, Seen, Start, 
 /// No wait is longer, so that a clock that was set or a machine that slept is noticed.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// A wall clock that was not believed is, when it is as near to the store's.
+const TRUSTED_AGAIN: Duration = Duration::from_secs(8);
+
 /// Runs that ended here and are remembered: far more than end within one call to the store.
-const ENDED_KEPT: usize = 64;
+const ENDED_KEPT: usize = 16;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -52,6 +55,8 @@ pub struct Agent {
     next_slot: Option<Slot>,
     /// The wall clock at the last input, to notice that it was set back.
     last_wall: Millis,
+    /// The wall clock is not believed: see [`Agent::distrusts_wall`].
+    by_store: bool,
     /// A claim was given up because the store did not answer: look for a slot to catch up when it does.
     store_failed: bool,
     /// People were told so, and no claim has been answered since.
@@ -66,6 +71,8 @@ pub struct Agent {
     stopping: bool,
     /// Someone asked this host to take nothing new.
     draining: bool,
+    /// It goes on after that: what became of the slots meanwhile is told when the store has said what started elsewhere.
+    resumes: bool,
     /// On-demand runs that nobody executes.
     demand: Demand,
     /// What people were told.
@@ -180,9 +187,10 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// A random time between one and two heartbeats from now.
+    /// A random time between one and two heartbeats from now. An eighth of a heartbeat is left to the driver, so that
+    /// checks that are due at about the same time can share a call.
     fn next_check(&mut self, policy: &Policy) -> Mono {
-        self.now.mono + policy.heartbeat + self.chance.up_to(policy.heartbeat)
+        self.now.mono + policy.heartbeat + self.chance.up_to(policy.heartbeat * 7 / 8)
     }
 }
 
@@ -194,10 +202,12 @@ impl Agent {
 
     /// Takes in what happened and says what to do about it.
     pub fn handle(&mut self, now: Now, input: Input, chance: &mut dyn Chance) -> Vec<Command> {
-        let mut turn = Turn { now: corrected(now), chance, out: Vec::new() };
+        self.by_store = self.distrusts_wall(now);
+        let mut turn = Turn { now: self.corrected(now), chance, out: Vec::new() };
         self.notice_freeze(&turn);
         self.take(&mut turn, input);
         self.wall_set_back(&turn);
+        self.catch_up_after_outage(&mut turn);
         self.look_for_slot(&mut turn);
         self.wake_parts(&mut turn);
         self.yielding_go_on(&mut turn);
@@ -207,7 +217,7 @@ impl Agent {
 
     /// When [`Input::Wake`] is due.
     pub fn next_wakeup(&self, now: Now) -> Option<Mono> {
-        let now = corrected(now);
+        let now = self.corrected(now);
         let by_slot = self.next_slot.map(|slot| now.mono + slot.0.since(now.wall));
         let by_part = self.parts.values().filter_map(Part::wakeup).min();
         let by_stray = self.strays.iter().map(|s| s.resend.unwrap_or(s.give_up)).min();
@@ -229,6 +239,12 @@ impl Agent {
     /// Nothing of this job is left to do here: after a stop, the host may end.
     pub fn is_idle(&self) -> bool {
         self.parts.is_empty() && self.strays.is_empty()
+    }
+
+    /// H4: this instance does what it should about an unfinished run: it executes it, backs it up, or leaves it on
+    /// purpose; or it takes nothing new.
+    pub fn attends(&self, run: &RunId) -> bool {
+        !self.takes_new() || self.parts.contains_key(run) || self.left.contains(run) || self.demand.has(run)
     }
 
     fn take(&mut self, t: &mut Turn<'_>, input: Input) {
@@ -261,6 +277,18 @@ impl Agent {
             Input::Stop => self.stop(t),
             Input::StopForce => self.stop_force(t),
         }
+    }
+
+    /// A wall clock that differs from the store's by more than clocks may differ is not believed: slot after slot would
+    /// be begun too early and wait, or be given up as late without a word to the store. One that is not believed must
+    /// come nearer before it is again, so that a difference about as large does not set the time back and forth.
+    fn distrusts_wall(&self, now: Now) -> bool {
+        let apart = now.wall.since(now.store).max(now.store.since(now.wall));
+        apart > if self.by_store { TRUSTED_AGAIN } else { CLOCK_GRACE }
+    }
+
+    fn corrected(&self, now: Now) -> Now {
+        if self.distrusts_wall(now) { Now { wall: now.store, ..now } } else { now }
     }
 
     /// Whether this instance may begin anything.
@@ -356,13 +384,6 @@ impl Agent {
 /// A slot that lies further in the store's future than clocks may differ.
 fn ahead(slot: Option<Slot>, store_now: Millis) -> bool {
     slot.is_some_and(|slot| slot.0 > store_now + CLOCK_GRACE)
-}
-
-/// A wall clock that differs from the store's by more than clocks may differ is not believed: slot after slot would be
-/// begun too early and wait, or be given up as late without a word to the store.
-fn corrected(now: Now) -> Now {
-    let apart = now.wall.since(now.store).max(now.store.since(now.wall));
-    if apart > CLOCK_GRACE { Now { wall: now.store, ..now } } else { now }
 }
 
 impl Part {

@@ -108,18 +108,18 @@ impl Holding {
             Sign::Refused => self.lose(now, &mut acts),
             Sign::Unanswered => self.next_beat = Some(now + self.retry),
         }
-        if sign == Sign::Wake && self.holds() && self.next_beat.is_some_and(|at| at <= now) {
-            self.next_beat = None;
+        // What is given up is not renewed: the run would stay live without a runner for another lease.
+        if self.phase == Phase::Sure && self.on_uncertain == OnUncertain::Stop && now >= self.local_lease_end() {
+            self.lose(now, &mut acts);
+        }
+        if sign == Sign::Wake && self.beats(now) {
             acts.insert(0, Act::Beat);
         }
         match self.phase {
-            Phase::Sure if now >= self.local_lease_end() => match self.on_uncertain {
-                OnUncertain::Hold => {
-                    self.phase = Phase::Uncertain;
-                    acts.push(Act::Hold);
-                }
-                OnUncertain::Stop => self.lose(now, &mut acts),
-            },
+            Phase::Sure if now >= self.local_lease_end() => {
+                self.phase = Phase::Uncertain;
+                acts.push(Act::Hold);
+            }
             Phase::Lost { force_at } if now >= force_at => {
                 self.phase = Phase::Forced;
                 acts.push(Act::Force);
@@ -127,6 +127,20 @@ impl Holding {
             _ => {}
         }
         acts
+    }
+
+    /// Another attempt's heartbeat is sent now: whether this one's goes along, because it is due within a quarter of a
+    /// heartbeat. Then it counts as sent. So attempts that began at different times come to share their calls.
+    pub fn goes_along(&mut self, now: Mono) -> bool {
+        self.beats(now + self.heartbeat / 4)
+    }
+
+    fn beats(&mut self, by: Mono) -> bool {
+        let due = self.holds() && self.next_beat.is_some_and(|at| at <= by);
+        if due {
+            self.next_beat = None;
+        }
+        due
     }
 
     /// Wants a heartbeat that is sent from now on: at once, or right behind the one that is on its way.
@@ -243,6 +257,15 @@ mod tests {
     fn on_uncertain_stop_treats_doubt_as_loss() {
         let policy = Policy { on_uncertain: OnUncertain::Stop, ..Policy::default() };
         let mut h = Holding::new(&policy, at(0), at(0));
-        assert_eq!(h.handle(at(30_000), Sign::Wake), [Act::Beat, Act::Lose]);
+        assert_eq!(h.handle(at(30_000), Sign::Wake), [Act::Lose], "and nothing renews it");
+    }
+
+    #[test]
+    fn a_heartbeat_that_is_due_soon_may_go_along_with_another() {
+        let mut h = holding();
+        assert!(!h.goes_along(at(3_749)) && h.goes_along(at(3_750)));
+        assert_eq!(h.handle(at(5_000), Sign::Wake), [], "it is on its way");
+        h.handle(at(5_100), Sign::Acknowledged(at(3_750)));
+        assert_eq!(h.next_wakeup(), Some(at(8_750)));
     }
 }

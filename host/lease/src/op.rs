@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
-use crate::policy::{Policy, Terms};
+use crate::policy::Terms;
 use crate::run::{Hold, Outcome, Progress, Standing, Status, Usage};
 use crate::time::{Millis, Slot};
 use crate::write::{Around, Write, Written};
@@ -265,12 +265,16 @@ pub enum CancelAnswer {
     None,
 }
 
+/// Hosts say at least so often that they offer a job, however long its lease: others, who do not know it, tell by that
+/// whether somebody still does.
+pub const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
+
 /// Gives up a run of a job that no host offers any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
     /// Which run.
     pub run: RunId,
-    /// For how long no host may have offered the job: two leases.
+    /// For how long no host may have offered the job: two leases, and at least twice [`ANNOUNCE_EVERY`].
     pub unoffered_for: Duration,
     /// In words, for people.
     pub reason: String,
@@ -283,9 +287,8 @@ impl Close {
         if found.status.is_final() || found.live(store_now) {
             return None;
         }
-        // One that nobody has started has no lease of its own.
-        let lease = if found.lease.is_zero() { Policy::default().lease } else { found.lease };
-        let unoffered_for = lease * 2;
+        // Hosts announce at least so often, and may have another lease by now than the run was started with.
+        let unoffered_for = found.lease.max(ANNOUNCE_EVERY) * 2;
         let reason = format!("no host has offered its job for {} s", unoffered_for.as_secs());
         Some(Close { run: run.clone(), unoffered_for, reason })
     }

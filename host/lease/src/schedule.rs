@@ -13,6 +13,7 @@ mod tests;
 mod zone;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -29,16 +30,17 @@ const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 /// The longest interval, about a hundred years: longer ones are slips of a unit.
 const LONGEST_PERIOD: Duration = Duration::from_secs(36_500 * 24 * 3_600);
 
-/// When a job is due.
+/// When a job is due. A clone costs next to nothing.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     kind: Kind,
     zone: Zone,
+    fingerprint: Arc<str>,
 }
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Cron(Box<Cron>),
+    Cron(Arc<Cron>),
     /// Milliseconds, at least a second.
     Every(i64),
 }
@@ -56,7 +58,8 @@ impl Schedule {
     /// The field, the offending text and the reason, also for dates that never come.
     pub fn cron(expression: &str, zone: &Zone) -> Result<Schedule, ScheduleError> {
         let cron = Cron::new(expression, zone.tz().clone())?;
-        Ok(Schedule { kind: Kind::Cron(Box::new(cron)), zone: zone.clone() })
+        let fingerprint = format!("cron {} in {zone}", cron.expression.normal_form()).into();
+        Ok(Schedule { kind: Kind::Cron(Arc::new(cron)), zone: zone.clone(), fingerprint })
     }
 
     /// An interval, due at the multiples of the period since the Unix epoch, whatever the zone.
@@ -77,7 +80,10 @@ impl Schedule {
         }
         let millis = SignedDuration::try_from(period).map(|period| period.as_millis()).ok();
         match millis.and_then(|millis| i64::try_from(millis).ok()) {
-            Some(millis) => Ok(Schedule { kind: Kind::Every(millis), zone: Zone::utc() }),
+            Some(millis) => {
+                let fingerprint = format!("every {millis} ms").into();
+                Ok(Schedule { kind: Kind::Every(millis), zone: Zone::utc(), fingerprint })
+            }
             None => refuse("it must be at most 36500 days"),
         }
     }
@@ -118,11 +124,8 @@ impl Schedule {
 
     /// The same text on every host and in every process for schedules that mean the same: the normalised expression
     /// and the zone's name. The zone's rules are not part of it, see [`Schedule::zone_data_version`].
-    pub fn fingerprint(&self) -> String {
-        match &self.kind {
-            Kind::Every(period) => format!("every {period} ms"),
-            Kind::Cron(cron) => format!("cron {} in {}", cron.expression.normal_form(), self.zone),
-        }
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 
     /// The version of the zone data that the slots depend on; none for intervals and UTC.

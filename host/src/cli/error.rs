@@ -41,6 +41,14 @@ pub(super) enum CliError {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// A pause that is over before it begins.
+    #[error("--until {until} is not ahead: by the store's clock it is {now}; nothing was paused")]
+    PastUntil {
+        /// What was asked for.
+        until: Millis,
+        /// The store's clock.
+        now: Millis,
+    },
     /// The payload's file.
     #[error("cannot read the payload {}: name a regular file behind the @", path.display())]
     PayloadFile {
@@ -169,6 +177,18 @@ pub(super) enum CliError {
     /// Nothing could be measured.
     #[error("nothing could be measured")]
     Bench(#[from] BenchError),
+    /// Plugins to measure.
+    #[error(
+        "there is nothing to measure in {}: scripts/build-plugins puts the plugins of all languages into tests/plugins",
+        folder.display()
+    )]
+    BenchFolder {
+        /// Where they were looked for.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A benchmark of the sandbox.
     #[error("the sandbox cannot be measured")]
     BenchSandbox(#[from] leasehold_sandbox::bench::BenchError),
@@ -195,6 +215,21 @@ pub(super) enum CliError {
         /// Why.
         #[source]
         source: PluginError,
+    },
+    /// A project that would be written over.
+    #[error("{} is there already: choose another name, or remove it", path.display())]
+    NewThere {
+        /// The project's folder.
+        path: PathBuf,
+    },
+    /// A project that could not be written to the end.
+    #[error("cannot write {}; remove what is there of the project and try again", path.display())]
+    NewWrite {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
     },
     /// The host.
     #[error("the host cannot start")]
@@ -271,6 +306,7 @@ impl CliError {
             | CliError::Config(_)
             | CliError::NoConfiguration { .. }
             | CliError::NoPlugins { .. }
+            | CliError::PastUntil { .. }
             | CliError::PayloadFile { .. }
             | CliError::PayloadJson(_)
             | CliError::PayloadSize { .. }

@@ -25,7 +25,9 @@ impl Hosts {
         let config = global.load()?;
         let store = store::open_existing(&config.store).await?;
         let Checked { now, answer } = store.hosts().await?;
-        let rows: Vec<HostRow> = answer.iter().map(|host| HostRow::new(host, now)).collect();
+        let mut rows: Vec<HostRow> = answer.iter().map(|host| HostRow::new(host, now)).collect();
+        // Those that are there first; each part by name.
+        rows.sort_by_key(|row| !row.is_there());
         if out.is_json() {
             rows.iter().try_for_each(|row| out.object(row))?;
         } else {
@@ -37,11 +39,11 @@ impl Hosts {
 
 /// A host, as it is shown.
 #[derive(Debug, Serialize)]
-struct HostRow {
-    host: String,
+pub(super) struct HostRow {
+    pub(super) host: String,
     instance: String,
     /// "serving", "draining", "stopped", or "silent" for one that has not said so itself.
-    state: String,
+    pub(super) state: String,
     version: String,
     first_seen: String,
     last_seen: String,
@@ -56,7 +58,7 @@ struct HostRow {
 }
 
 impl HostRow {
-    fn new(host: &HostRecord, now: Millis) -> HostRow {
+    pub(super) fn new(host: &HostRecord, now: Millis) -> HostRow {
         let details = HostDetails::read(&host.report.details);
         let silent = now.since(host.last_seen);
         let state = match details.state.as_str() {
@@ -80,6 +82,13 @@ impl HostRow {
             jobs: details.jobs,
             plugins: details.plugins,
         }
+    }
+}
+
+impl HostRow {
+    /// It has been heard of and has not stopped.
+    pub(super) fn is_there(&self) -> bool {
+        !matches!(self.state.as_str(), "stopped" | "silent")
     }
 }
 

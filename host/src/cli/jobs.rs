@@ -13,7 +13,7 @@ use leasehold_lease::policy::CLOCK_GRACE;
 use leasehold_lease::schedule::Schedule;
 use leasehold_lease::time::{Millis, Slot};
 use leasehold_sandbox::Inspection;
-use leasehold_store::{Checked, JobView, RunView};
+use leasehold_store::{Checked, JobView, RunView, all_jobs};
 use serde::Serialize;
 
 use super::error::CliError;
@@ -79,7 +79,7 @@ async fn known_jobs(config: &Config) -> Result<Option<Checked<Vec<JobView>>>, Cl
         return Ok(None);
     }
     match store::open_existing(&config.store).await {
-        Ok(store) => Ok(Some(store.jobs().await?)),
+        Ok(store) => Ok(Some(all_jobs(store.as_ref()).await?)),
         Err(CliError::NoStore { path }) => {
             tracing::info!("there is no record yet: {} does not exist", path.display());
             Ok(Some(Checked { now: clock::wall(), answer: Vec::new() }))
@@ -245,7 +245,7 @@ fn goes_on(hosts: &[String]) -> String {
 /// Why a plugin does not serve as it lies in the directory. Its reason was escaped where it was made.
 pub(super) fn why_idle(idle: &IdleJob) -> String {
     let file = idle.spec.plugin_file.file_name().unwrap_or_default().to_string_lossy();
-    format!("its plugin {} does not serve: {}", plain(&file), idle.reason)
+    format!("its plugin {} does not serve: {}", plain(&file), idle.reason())
 }
 
 /// When the run ended, or started last, or was asked for.
@@ -429,7 +429,7 @@ mod tests {
             grants: Default::default(),
             stored_max: 0,
         };
-        let idle = vec![IdleJob { spec: Arc::new(spec), reason: "the file is text".to_owned() }];
+        let idle = vec![IdleJob { spec: Arc::new(spec), why: Some("the file is text".to_owned()) }];
         Catalog { idle, ..Catalog::default() }
     }
 

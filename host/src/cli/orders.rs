@@ -9,15 +9,22 @@ use leasehold_lease::id::{JobKey, RunKey};
 use leasehold_lease::op::{self, CancelAnswer, UnblockAnswer};
 use leasehold_lease::run::Hold;
 use leasehold_lease::time::{Millis, Slot};
+use leasehold_store::{Checked, JobView};
 use serde::Serialize;
 
 use super::error::CliError;
+use super::hosts::HostRow;
 use super::loader::Inspector;
 use super::output::Output;
+use super::patience::patiently;
 use super::select::{self, RunChoice};
 use super::text::plain;
 use super::value::{self, Until};
 use super::{Exit, Global, store};
+
+/// What comes of a run that is executed.
+const TOLD: &str =
+    "its host is told with the next heartbeat and stops it, by force if it has not stopped in stop_force";
 
 /// How far back the newest due slot of a schedule is looked for.
 const A_YEAR: Duration = Duration::from_secs(366 * 86_400);
@@ -83,13 +90,13 @@ impl Cancel {
         select::known(store.as_ref(), &self.job).await?;
         let key = select::key(store.as_ref(), &self.job, &self.run).await?;
         let cancel = op::Cancel { run: key.run.clone(), reason: self.reason.clone() };
-        let (answer, told) = match store.cancel(&self.job, &cancel).await?.answer {
-            CancelAnswer::Interrupted => ("interrupted", "interrupted: nobody executed it".to_owned()),
-            CancelAnswer::Told => ("told", "its host is told with the next heartbeat, and stops it".to_owned()),
-            CancelAnswer::Ended(status) => (status.word(), format!("had ended before: {status}")),
+        let (answer, status, told) = match patiently(|| store.cancel(&self.job, &cancel)).await?.answer {
+            CancelAnswer::Interrupted => ("interrupted", "interrupted", "interrupted: nobody executed it".to_owned()),
+            CancelAnswer::Told => ("told", "running", TOLD.to_owned()),
+            CancelAnswer::Ended(status) => ("ended", status.word(), format!("had ended before: {status}")),
             CancelAnswer::None => return Err(CliError::NoRun { run: key }),
         };
-        let record = Cancelled { job: key.job.to_string(), run: key.run.to_string(), answer };
+        let record = Cancelled { job: key.job.to_string(), run: key.run.to_string(), answer, status };
         say(out, &record, &format!("{}  {told}", plain(&key.to_string())))
     }
 }
@@ -104,11 +111,14 @@ impl Pause {
         let store = store::open_to_change(&config.store).await?;
         let known = select::known(store.as_ref(), &self.job).await?;
         let until = self.until.map(|until| until.instant(known.now));
+        if let Some(until) = until.filter(|until| *until <= known.now) {
+            return Err(CliError::PastUntil { until, now: known.now });
+        }
         let hold = Hold { until, note: self.note.clone() };
-        store.hold(&self.job, Some(&hold)).await?;
+        patiently(|| store.hold(&self.job, Some(&hold))).await?;
         let how = until.map_or_else(|| "until it is resumed".to_owned(), |until| format!("until {until}"));
         let told = format!("{}  paused {how}: its slots are skipped; what runs goes on", self.job);
-        say(out, &Paused::new(&self.job, Some(&hold)), &told)
+        say(out, &Paused::new(&self.job, &known, Some(&hold)), &told)
     }
 }
 
@@ -121,10 +131,10 @@ impl Resume {
         let config = global.load()?;
         let store = store::open_to_change(&config.store).await?;
         let known = select::known(store.as_ref(), &self.job).await?;
-        store.hold(&self.job, None).await?;
-        let was = known.answer.hold.is_some_and(|hold| hold.holds(known.now));
-        let told = if was { "resumed: its next slot starts" } else { "was not paused" };
-        say(out, &Paused::new(&self.job, None), &format!("{}  {told}", self.job))
+        patiently(|| store.hold(&self.job, None)).await?;
+        let record = Paused::new(&self.job, &known, None);
+        let told = if record.was_paused { "resumed: its next slot starts" } else { "was not paused" };
+        say(out, &record, &format!("{}  {told}", self.job))
     }
 }
 
@@ -136,11 +146,24 @@ impl Drain {
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
         let config = global.load()?;
         let store = store::open_to_change(&config.store).await?;
-        let instances = store.drain(&self.host, !self.off).await?;
+        let instances = patiently(|| store.drain(&self.host, !self.off)).await?;
         if instances == 0 {
             return Err(CliError::UnknownHost { host: self.host.chars().take(80).collect() });
         }
-        let record = Drained { host: self.host.clone(), drain: !self.off, instances };
+        let hosts = store.hosts().await?;
+        let rows: Vec<HostRow> = hosts.answer.iter().map(|host| HostRow::new(host, hosts.now)).collect();
+        let living = rows.iter().filter(|row| row.host == self.host && row.is_there()).count();
+        let others = rows.iter().filter(|row| row.host != self.host && row.state == "serving").count();
+        let host = plain(&self.host);
+        match living {
+            0 => tracing::warn!("no host called {host} is there: it has stopped, or has not been heard of for long"),
+            1 => {}
+            many => tracing::warn!("{many} hosts are called {host}: all of them are asked"),
+        }
+        if !self.off && others == 0 {
+            tracing::warn!("no other host serves: until one does, slots are missed and what is triggered waits");
+        }
+        let record = Drained { host: self.host.clone(), drain: !self.off, instances, living };
         let what = if self.off { "takes runs again" } else { "takes nothing new; what runs goes on" };
         say(out, &record, &format!("{}  {what}, within some seconds", plain(&self.host)))
     }
@@ -160,7 +183,7 @@ impl Unblock {
         // Without a schedule of its own here, every slot up to now counts as started: the next one is the first.
         let newest_due = schedule.and_then(|schedule| schedule.latest_at_or_before(known.now, known.now - A_YEAR));
         let unblock = op::Unblock { newest_due: newest_due.unwrap_or(Slot(known.now)) };
-        let unblocked = store.unblock(&self.job, &unblock).await?;
+        let unblocked = patiently(|| store.unblock(&self.job, &unblock)).await?;
         let (answer, told) = match unblocked.answer {
             UnblockAnswer::Unblocked => ("unblocked", "unblocked: its slots can start again"),
             UnblockAnswer::NotBlocked => ("not-blocked", "nothing stood in its way"),
@@ -188,23 +211,28 @@ fn say(out: &mut Output, record: &impl Serialize, line: &str) -> Result<Exit, Cl
 struct Cancelled {
     job: String,
     run: String,
-    /// "interrupted", "told", or the status in which it had ended before.
+    /// "interrupted" (nobody executed it), "told" (its host will stop it), or "ended" (it had ended before).
     answer: &'static str,
+    /// The run's status after that.
+    status: &'static str,
 }
 
 #[derive(Debug, Serialize)]
 struct Paused {
     job: String,
     paused: bool,
+    /// Whether it was before.
+    was_paused: bool,
     until: Option<String>,
     note: Option<String>,
 }
 
 impl Paused {
-    fn new(job: &JobKey, hold: Option<&Hold>) -> Paused {
+    fn new(job: &JobKey, known: &Checked<JobView>, hold: Option<&Hold>) -> Paused {
         Paused {
             job: job.to_string(),
             paused: hold.is_some(),
+            was_paused: known.answer.hold.as_ref().is_some_and(|hold| hold.holds(known.now)),
             until: hold.and_then(|hold| hold.until).map(|until| until.to_string()),
             note: hold.map(|hold| hold.note.clone()),
         }
@@ -215,7 +243,10 @@ impl Paused {
 struct Drained {
     host: String,
     drain: bool,
+    /// Processes of this name that the store knows.
     instances: usize,
+    /// Those of them that are there.
+    living: usize,
 }
 
 #[derive(Debug, Serialize)]

@@ -7,6 +7,7 @@ use leasehold_lease::time::Slot;
 use leasehold_store::{Checked, HistoryQuery, JobView, LeaseStore, RunView};
 
 use super::error::CliError;
+use super::patience::patiently;
 use super::value;
 
 /// One run of a job.
@@ -20,8 +21,14 @@ pub(super) enum RunChoice {
 
 /// A text that names no run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("it is neither a slot, such as 2026-11-29T17:09:00Z, nor \"latest\", nor the id of a run: {0}")]
-pub(super) struct NoRunChoice(NameError);
+pub(super) enum NoRunChoice {
+    /// It was meant to be a slot.
+    #[error("{0}")]
+    Slot(String),
+    /// It cannot be an id.
+    #[error("it is neither a slot, such as 2026-11-29T17:09:00Z, nor \"latest\", nor the id of a run: {0}")]
+    Id(NameError),
+}
 
 /// `latest`, a slot (a time of RFC 3339), or else the id of an on-demand run.
 impl FromStr for RunChoice {
@@ -32,7 +39,8 @@ impl FromStr for RunChoice {
         }
         let run = match value::instant(text) {
             Ok(slot) => RunId::Slot(Slot(slot)),
-            Err(_) => RunId::OnDemand(text.parse().map_err(NoRunChoice)?),
+            Err(reason) if value::is_almost_an_instant(text) => return Err(NoRunChoice::Slot(reason)),
+            Err(_) => RunId::OnDemand(text.parse().map_err(NoRunChoice::Id)?),
         };
         Ok(RunChoice::Run(run))
     }
@@ -43,7 +51,7 @@ const LATEST: &str = "latest";
 
 /// The id of an on-demand run that is to be: one that no command takes for something else.
 pub(super) fn new_id(text: &str) -> Result<DemandId, String> {
-    if text == LATEST || value::instant(text).is_ok() {
+    if text == LATEST || value::instant(text).is_ok() || value::is_almost_an_instant(text) {
         return Err(format!(
             "commands would take it for {}; write another",
             if text == LATEST { "the latest run" } else { "a slot" }
@@ -64,7 +72,7 @@ pub(super) async fn find(
     match choice {
         RunChoice::Latest => {
             let query = HistoryQuery { job: Some(job.clone()), limit: 1, ..HistoryQuery::default() };
-            let Checked { now, answer } = store.history(&query).await?;
+            let Checked { now, answer } = patiently(|| store.history(&query)).await?;
             match answer.into_iter().next() {
                 Some(answer) => Ok(Checked { now, answer }),
                 None => known(store, job).await.and(Err(CliError::NoRunsYet { job: job.clone() })),
@@ -72,7 +80,7 @@ pub(super) async fn find(
         }
         RunChoice::Run(run) => {
             let key = RunKey { job: job.clone(), run: run.clone() };
-            let Checked { now, answer } = store.show(&key).await?;
+            let Checked { now, answer } = patiently(|| store.show(&key)).await?;
             match answer {
                 Some(answer) => Ok(Checked { now, answer }),
                 None => known(store, job).await.and(Err(CliError::NoRun { run: key })),
@@ -86,8 +94,8 @@ pub(super) async fn find(
 /// # Errors
 /// It has never heard of it, or does not answer.
 pub(super) async fn known(store: &dyn LeaseStore, job: &JobKey) -> Result<Checked<JobView>, CliError> {
-    let Checked { now, answer } = store.jobs().await?;
-    match answer.into_iter().find(|view| view.key == *job) {
+    let Checked { now, answer } = patiently(|| store.job(job)).await?;
+    match answer {
         Some(answer) => Ok(Checked { now, answer }),
         None => Err(CliError::UnknownJob { job: job.clone() }),
     }
@@ -117,14 +125,14 @@ mod tests {
         assert_eq!("2025-03-09T03:00:00-04:00".parse(), Ok(slot));
         let id = |text: &str| text.parse().map(|id| RunChoice::Run(RunId::OnDemand(id)));
         assert_eq!("order-42".parse::<RunChoice>().ok(), id("order-42").ok());
-        for text in ["", "a b", "\u{1b}[2J"] {
+        for text in ["", "a b", "\u{1b}[2J", "2025-03-09T07:00:00", "2025-03-09", "2025-03-09T07:00:00.0001Z"] {
             assert!(text.parse::<RunChoice>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn an_id_that_reads_like_something_else_is_refused() {
-        for text in ["latest", "2025-03-09T07:00:00Z", "", "a b"] {
+        for text in ["latest", "2025-03-09T07:00:00Z", "2025-03-09T07:00", "", "a b"] {
             assert!(new_id(text).is_err(), "{text}");
         }
         assert!(new_id("order-42").is_ok());

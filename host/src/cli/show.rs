@@ -57,7 +57,8 @@ fn page(view: &RunView, now: Millis, paint: Paint) -> String {
         line(&mut page, "started", &first.started_at.to_string());
     }
     if let Some(at) = run.ended_at {
-        line(&mut page, "ended", &format!("{at} (took {})", took(run, now)));
+        let how = if run.attempts.is_empty() { "never started".to_owned() } else { format!("took {}", took(run, now)) };
+        line(&mut page, "ended", &format!("{at} ({how})"));
     }
     if run.current().is_some() && !run.status.is_final() {
         line(&mut page, "lease end", &run.lease_end.to_string());

@@ -20,7 +20,15 @@ pub(super) async fn open(url: &StoreUrl) -> Result<Arc<dyn LeaseStore>, CliError
     match url {
         StoreUrl::Memory => Ok(Arc::new(MemoryStore::new())),
         StoreUrl::Sqlite(path) => open_sqlite(url, path.clone(), SqliteStore::open).await,
-        StoreUrl::Postgres(_) | StoreUrl::Redis(_) => connect(url).await,
+        StoreUrl::Postgres(_) => connect(url).await,
+        StoreUrl::Redis(server) => {
+            let connected = RedisStore::connect(&server.url, &server.namespace).await;
+            let store = connected.map_err(|error| CliError::OpenStore { url: url.clone(), source: error.into() })?;
+            for warning in store.warnings() {
+                tracing::warn!("{url}: {warning}");
+            }
+            Ok(Arc::new(store))
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use ulid::Ulid;
 use super::error::CliError;
 use super::exec::{failure_text, print_output};
 use super::output::{Output, Table};
+use super::patience::patiently;
 use super::record::{self, RunRecord};
 use super::runs::colour;
 use super::text::{brief, plain};
@@ -40,8 +41,8 @@ pub(super) struct Trigger {
 /// Between two looks at a run that is waited for.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long a store that does not answer is asked again: a trigger, and a run that is waited for.
-const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(120));
+/// How long a store that does not answer is asked for a run that is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What was asked for.
 #[derive(Debug, Serialize)]
@@ -62,16 +63,19 @@ impl Trigger {
         let payload = self.payload(tenant.limits.payload_max)?;
         let store = store::open_to_change(&config.store).await?;
         let known = select::known(store.as_ref(), &self.job).await?;
-        warn_if_not_offered(&known, tenant.policy.lease * 2);
         let id = self.id.clone().map_or_else(new_id, Ok)?;
         let pending_max = tenant.policy.pending_max;
         let key = RunKey { job: self.job.clone(), run: RunId::OnDemand(id.clone()) };
-        let status = match ask(store.as_ref(), &self.job, &op::Trigger { id, payload, pending_max }).await? {
+        let trigger = op::Trigger { id, payload, pending_max };
+        let status = match patiently(|| store.trigger(&self.job, &trigger)).await?.answer {
             TriggerAnswer::Stored => "pending",
             TriggerAnswer::Exists(status) => status.word(),
             TriggerAnswer::Ended => return Err(CliError::Pruned { run: key }),
             TriggerAnswer::Full => return Err(CliError::PendingFull { job: self.job.clone(), pending_max }),
         };
+        if status == "pending" {
+            warn_if_not_offered(&known, tenant.policy.lease.max(op::ANNOUNCE_EVERY) * 2);
+        }
         if self.wait {
             let Checked { now, answer } = wait(store.as_ref(), &key).await?;
             return tell(&answer, now, out);
@@ -92,19 +96,6 @@ impl Trigger {
         let Some(text) = &self.payload else { return Ok(None) };
         let bytes = payload::read(text, most)?;
         if bytes.len() as u64 > most { Err(CliError::PayloadSize { most }) } else { Ok(Some(bytes)) }
-    }
-}
-
-/// The same question until it is answered: the store runs it once, however often it is asked (S13).
-async fn ask(store: &dyn LeaseStore, job: &JobKey, trigger: &op::Trigger) -> Result<TriggerAnswer, CliError> {
-    let give_up = clock::mono() + PATIENCE.0;
-    loop {
-        match store.trigger(job, trigger).await {
-            Ok(answer) => return Ok(answer.answer),
-            Err(error @ StoreError::Rejected { .. }) => return Err(error.into()),
-            Err(error) if clock::mono() >= give_up => return Err(error.into()),
-            Err(_) => tokio::time::sleep(LOOK).await,
-        }
     }
 }
 
@@ -136,7 +127,7 @@ async fn wait(store: &dyn LeaseStore, key: &RunKey) -> Result<Checked<RunView>, 
             Ok(Checked { answer: None, .. }) => return Err(CliError::NoRun { run: key.clone() }),
             Err(error @ StoreError::Rejected { .. }) => return Err(error.into()),
             // The run goes on without this command, and may well end while the store is away.
-            Err(error) if clock::mono().since(heard) >= PATIENCE.1 => return Err(error.into()),
+            Err(error) if clock::mono().since(heard) >= PATIENCE => return Err(error.into()),
             Err(_) => {}
         }
         tokio::time::sleep(LOOK).await;

@@ -49,6 +49,11 @@ pub(super) fn instant(text: &str) -> Result<Millis, String> {
     Ok(Millis(found.as_millisecond()))
 }
 
+/// Whether a text that is no instant was meant to be one: a date, perhaps with a time and without a zone.
+pub(super) fn is_almost_an_instant(text: &str) -> bool {
+    instant(text).is_err() && Pieces::parse(text).is_ok()
+}
+
 /// How many, from 1 to a hundred thousand.
 pub(super) fn count(text: &str) -> Result<u32, String> {
     let found = text.parse().ok().filter(|n| (1..=100_000).contains(n));

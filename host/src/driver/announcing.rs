@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_lease::agent::{Input, Offer};
 use leasehold_lease::id::JobKey;
-use leasehold_lease::op::{Announce, Stamped};
+use leasehold_lease::op::{ANNOUNCE_EVERY, Announce, Stamped};
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::Plugin;
 use leasehold_store::{AnnounceAnswer, Each, StoreError};
@@ -26,7 +26,7 @@ pub(super) type Announced<T> = (T, Stamped<AnnounceAnswer>);
 
 impl Driver {
     /// Tells the store of jobs: of those that are new or changed, which are scheduled when it has answered, and of the
-    /// others every lease, so that their runs are not given up as orphans. One call at a time, so that the store ends with
+    /// others at least every lease, so that their runs are not given up as orphans. One call at a time, so that the store ends with
     /// what is offered last.
     pub(super) fn announce(&mut self) {
         self.next_announcement = None;
@@ -50,31 +50,33 @@ impl Driver {
                 entry.announced = Some(now);
             }
         }
-        let store = self.parts.store.clone();
+        let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
         self.calls.spawn(
             "telling the store of jobs",
             Side::Changes,
             Duration::from_secs(2),
             async move {
-                let told = store.announce(&jobs).await?;
+                // It is over when the call is, not when waiting for it is: one that follows must not be overtaken.
+                let told = store.announce(&jobs).await;
+                // The driver has ended: nobody is left to hear it.
+                let told = told.inspect_err(|_| drop(news.send(News::AnnouncementOver)))?;
                 let (told, missing) = sort_out(offered, told, |offered| &offered.spec.key);
                 let now = match told.first() {
                     Some((_, first)) => first.now,
-                    None => store.now().await?,
+                    None => store.now().await.inspect_err(|_| drop(news.send(News::AnnouncementOver)))?,
                 };
                 Ok((now, (told, missing)))
             },
             |(told, missing), _| {
                 let again = (!missing.is_empty()).then_some(News::NotAnnounced(missing));
-                [News::Announced(told)].into_iter().chain(again).collect()
+                [News::Announced(told), News::AnnouncementOver].into_iter().chain(again).collect()
             },
-            move || vec![News::NotAnnounced(all)],
+            move || vec![News::NotAnnounced(all.clone())],
         );
     }
 
     /// The store did not answer for these: once more in a second, with what is offered then.
     pub(super) fn not_announced(&mut self, jobs: &[JobKey]) {
-        self.announcing = false;
         for job in jobs {
             if let Some(entry) = self.jobs.get_mut(job) {
                 entry.announced = None;
@@ -83,8 +85,12 @@ impl Driver {
         self.next_announcement = Some(clock::mono() + Duration::from_secs(1));
     }
 
-    pub(super) fn announced(&mut self, answers: Vec<Announced<OfferedJob<Plugin>>>) {
+    /// The store has answered the call, or will not: the next one may follow.
+    pub(super) fn announcement_over(&mut self) {
         self.announcing = false;
+    }
+
+    pub(super) fn announced(&mut self, answers: Vec<Announced<OfferedJob<Plugin>>>) {
         let now = clock::mono();
         for (offered, answer) in answers {
             let job = offered.spec.key.clone();
@@ -120,17 +126,22 @@ impl Driver {
 }
 
 impl Entry {
-    /// When the store is to be told of it: at once when it is new, and a lease after it was told.
+    /// When the store is to be told of it: at once when it is new, and again after [`often`].
     fn announcement(&self) -> Option<Mono> {
         let wanted = self.wanted.as_ref()?;
-        Some(self.announced.map_or(Mono::default(), |at| at + wanted.spec.policy.lease))
+        Some(self.announced.map_or(Mono::default(), |at| at + often(wanted)))
     }
 
     /// The job with when it was due, if it is due or soon will be: then it goes along.
     fn to_announce(&self, now: Mono) -> Option<(Mono, OfferedJob<Plugin>)> {
         let (at, wanted) = (self.announcement()?, self.wanted.as_ref()?);
-        (at <= now + wanted.spec.policy.lease / 4).then(|| (at, wanted.clone()))
+        (at <= now + often(wanted) / 4).then(|| (at, wanted.clone()))
     }
+}
+
+/// How often the store is told of a job.
+fn often(offered: &OfferedJob<Plugin>) -> Duration {
+    offered.spec.policy.lease.min(ANNOUNCE_EVERY)
 }
 
 pub(super) fn fingerprint(offered: &OfferedJob<Plugin>) -> String {

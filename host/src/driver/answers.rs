@@ -66,12 +66,14 @@ impl Driver {
 
     /// What keeps a slot from being claimed at all is an answer, too.
     pub(super) fn keep_what_no_claim_tells(&mut self, job: &JobKey, event: &Event) {
-        let (Some(run), EventKind::NoPlace | EventKind::Missed) = (&event.run, event.kind) else { return };
+        let (Some(run), EventKind::NoPlace | EventKind::Missed | EventKind::Late) = (&event.run, event.kind) else {
+            return;
+        };
         self.keep_answer(Told {
             run: RunKey { job: job.clone(), run: run.clone() },
             host: self.parts.name.clone(),
             at: self.calls.clock.now(),
-            asked: "slot".to_owned(),
+            asked: if run.slot().is_some() { "slot" } else { "on-demand" }.to_owned(),
             answer: event.kind.word().to_owned(),
             detail: event.detail.chars().take(DETAIL).collect(),
         });
@@ -99,9 +101,10 @@ impl Driver {
         self.answers.writing = false;
     }
 
-    /// What has not been written when the host ends.
-    pub(super) fn last_answers(&mut self) -> Vec<Told> {
-        self.answers.batch(clock::mono())
+    /// What has not been written when the host ends, in batches.
+    pub(super) fn last_answers(&mut self) -> Vec<Vec<Told>> {
+        let now = clock::mono();
+        std::iter::from_fn(|| Some(self.answers.batch(now)).filter(|batch| !batch.is_empty())).collect()
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::announcing::Announced;
+use super::copies::Copies;
 use super::reports::Reported;
 use crate::causes::chain;
 use crate::clock::{self, StoreClock};
@@ -30,9 +31,11 @@ pub(crate) enum News {
     Announced(Vec<Announced<OfferedJob<Plugin>>>),
     /// The store could not be told of these.
     NotAnnounced(Vec<JobKey>),
-    /// The poll has found these unfinished runs, by the store's clock then.
-    Found(Vec<RunStanding>, Millis),
-    /// The poll for unfinished runs is over.
+    /// That call is over, however it went.
+    AnnouncementOver,
+    /// A page of the poll for unfinished runs of these tenants, by the store's clock then.
+    Found(Vec<RunStanding>, Millis, Arc<[TenantName]>),
+    /// The poll for unfinished runs has ended before its last page.
     Polled,
     /// Tenants with unfinished runs.
     Tenants(BTreeSet<TenantName>),
@@ -72,11 +75,15 @@ pub(crate) enum Side {
     Probe,
 }
 
+/// Calls take less. What took longer lay about while this process or its machine stood still, and tells a time gone by.
+pub(crate) const CLOCK_TOLD_WITHIN: Duration = Duration::from_secs(5);
+
 /// Spawns calls and owns their tasks.
 pub(super) struct Calls {
     pub(super) clock: Arc<StoreClock>,
     pub(super) news: mpsc::UnboundedSender<News>,
     pub(super) tasks: JoinSet<()>,
+    pub(super) copies: Copies,
     down: Down,
 }
 
@@ -85,7 +92,7 @@ pub(crate) type Down = Arc<AtomicBool>;
 
 impl Calls {
     pub(super) fn new(clock: Arc<StoreClock>, news: mpsc::UnboundedSender<News>, down: Down) -> Calls {
-        Calls { clock, news, tasks: JoinSet::new(), down }
+        Calls { clock, news, tasks: JoinSet::new(), copies: Copies::default(), down }
     }
 
     /// Whether calls that fail are logged for those only who look for everything.
@@ -93,8 +100,8 @@ impl Calls {
         self.down.store(down, Ordering::Relaxed);
     }
 
-    /// Sends what `call` answers, turned into news by `answered`. When it fails, or the deadline passes, `unanswered` is
-    /// sent, once; a late answer still follows. An answer carries the store's clock.
+    /// Sends what `call` answers, turned into news by `answered`. When the deadline passes, and when it fails, `unanswered`
+    /// is sent: twice, if it fails after that. A late answer still follows. An answer carries the store's clock.
     pub(super) fn spawn<T: Send + 'static>(
         &mut self,
         what: &'static str,
@@ -102,7 +109,7 @@ impl Calls {
         deadline: Duration,
         call: impl Future<Output = Result<(Millis, T), StoreError>> + Send + 'static,
         answered: impl FnOnce(T, Millis) -> Vec<News> + Send + 'static,
-        unanswered: impl FnOnce() -> Vec<News> + Send + 'static,
+        unanswered: impl Fn() -> Vec<News> + Send + 'static,
     ) {
         let (clock, news, down) = (self.clock.clone(), self.news.clone(), self.down.clone());
         let began = clock::mono();
@@ -113,20 +120,23 @@ impl Calls {
         };
         self.tasks.spawn(async move {
             let mut call = std::pin::pin!(call);
-            let mut unanswered = Some(unanswered);
+            let mut is_late = false;
             let answer = match tokio::time::timeout(deadline, &mut call).await {
                 Ok(answer) => answer,
                 Err(_) => {
                     let why = format!("no answer within {deadline:?}");
                     log_failure(what, &why, &down);
-                    tell(unanswered.take().map(|unanswered| unanswered()).unwrap_or_default());
+                    tell(unanswered());
                     tell(vec![News::Store { side, began, trouble: Some(why), full: false }]);
+                    is_late = true;
                     call.await
                 }
             };
             match answer {
                 Ok((now, answer)) => {
-                    clock.heard(now);
+                    if clock::mono().since(began) <= CLOCK_TOLD_WITHIN {
+                        clock.heard(now);
+                    }
                     tell(vec![News::Store { side, began, trouble: None, full: false }]);
                     tell(answered(answer, now));
                 }
@@ -134,11 +144,13 @@ impl Calls {
                     let why = chain(&error);
                     log_failure(what, &why, &down);
                     // First the input, so that what it gave up is caught up when the store is up again.
-                    tell(unanswered.map(|unanswered| unanswered()).unwrap_or_default());
-                    // A store that refuses a call has answered it.
+                    tell(unanswered());
+                    // A store that refuses a call has answered it. One failure is told once.
                     let refused = matches!(error, StoreError::Rejected { .. });
                     let full = error.is_full();
-                    tell(vec![News::Store { side, began, trouble: (!refused).then_some(why), full }]);
+                    if refused || full || !is_late {
+                        tell(vec![News::Store { side, began, trouble: (!refused).then_some(why), full }]);
+                    }
                 }
             }
         });

@@ -10,7 +10,9 @@ use leasehold_sandbox::StopReason;
 use leasehold_store::StoreError;
 
 use super::calls::{News, Side};
+use super::copies::Question;
 use super::{Driver, Entry, answers};
+use crate::causes::chain;
 use crate::clock;
 use crate::event::HostEvent;
 use crate::heartbeat::Hold;
@@ -36,7 +38,10 @@ impl Driver {
                 queue.extend(served.into_iter().map(|key| (key.job, Input::Place(key.run))));
             }
             Command::Claim(claim) => self.send_claim(job, claim),
-            Command::Check(run) => self.checks.push((job.clone(), run)),
+            Command::Check(run) => {
+                let pause = self.check_pause(job);
+                self.checks.add(RunKey { job: job.clone(), run }, pause);
+            }
             Command::Start(start) => self.start(job, start, queue),
             Command::Confirm(start) => self.confirm(job, &start, queue),
             Command::Finish { run, token, outcome, usage } => {
@@ -97,6 +102,7 @@ impl Driver {
     }
 
     fn send_claim(&mut self, job: &JobKey, mut claim: Claim) {
+        let Some(copy) = self.calls.copies.begin(claim.token, Question::Claim) else { return };
         let deadline = self.deadline(job);
         claim.runner.clone_from(&self.parts.name);
         // Past its deadline nobody waits for this copy: it must not win then.
@@ -109,12 +115,16 @@ impl Driver {
             "claiming a run",
             Side::Changes,
             deadline,
-            async move { store.claim(&key, &claim).await.map(|stamped| (stamped.now, stamped.answer)) },
+            async move {
+                let claimed = store.claim(&key, &claim).await;
+                drop(copy);
+                claimed.map(|stamped| (stamped.now, stamped.answer))
+            },
             move |answer, store_now| {
                 let told = answers::of_claim(host, asked, kind, &answer, store_now);
                 vec![News::Input(job, Input::Claimed { run, token, answer, store_now }), News::Answered(told)]
             },
-            move || vec![News::Input(other.0, Input::ClaimUnanswered { run: other.1, token })],
+            move || vec![News::Input(other.0.clone(), Input::ClaimUnanswered { run: other.1.clone(), token })],
         );
     }
 
@@ -127,10 +137,13 @@ impl Driver {
         token: Token,
         call: impl Future<Output = Result<Stamped<Accepted>, StoreError>> + Send + 'static,
     ) {
+        let Some(copy) = self.calls.copies.begin(token, Question::Close) else { return };
         let (job, other) = (job.clone(), (job.clone(), run.clone()));
         let clock = self.calls.clock.clone();
         let call = async move {
-            match call.await {
+            let closed = call.await;
+            drop(copy);
+            match closed {
                 Ok(stamped) => Ok((stamped.now, stamped.answer == Accepted::Done)),
                 // It will be refused however often it is sent: the lease runs out, and the next attempt may fare better.
                 Err(error @ StoreError::Rejected { .. }) => {
@@ -150,7 +163,7 @@ impl Driver {
             self.deadline(&job),
             call,
             move |accepted, _| vec![News::Input(job, Input::Closed { run, token, accepted })],
-            move || vec![News::Input(other.0, Input::CloseUnanswered { run: other.1, token })],
+            move || vec![News::Input(other.0.clone(), Input::CloseUnanswered { run: other.1.clone(), token })],
         );
     }
 
@@ -195,9 +208,11 @@ impl Driver {
             match store.prune(&key, history_size).await {
                 Ok(pruned) => tracing::debug!(job = %key, deleted = pruned.answer, "pruned the history"),
                 // The next one makes up for it.
-                Err(error) => {
-                    tracing::warn!(job = %key, error = &error as &dyn std::error::Error, "the history was not pruned");
+                Err(error @ StoreError::Rejected { .. }) => {
+                    tracing::warn!(job = %key, why = chain(&error), "the history was not pruned");
                 }
+                // An outage is told once, and not for each job.
+                Err(error) => tracing::debug!(job = %key, why = chain(&error), "the history was not pruned"),
             }
         });
     }

@@ -9,6 +9,10 @@ use super::calls::Side;
 /// How soon a store that takes no changes is tried again, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(64));
 
+/// So many changes in a row may fail before the store counts as down: a change of one job waits for whoever else changes
+/// that job, and tells little of the others. A question waits for nobody.
+const CHANGES_TOLERATED: u32 = 2;
+
 /// What has changed for the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -38,13 +42,22 @@ struct Known {
     up: bool,
     /// Since when.
     since: Mono,
+    /// Calls that failed since one last went well.
+    failed: u32,
+    /// So many of them are no sign of an outage.
+    tolerated: u32,
 }
 
 impl Known {
     /// A call has ended that began then. One that began before the store came back tells nothing of it now.
     fn heard(&mut self, up: bool, began: Mono, now: Mono) {
-        if up != self.up && (up || began >= self.since) {
-            *self = Known { up, since: now };
+        if up {
+            self.failed = 0;
+        } else if began >= self.since {
+            self.failed += 1;
+        }
+        if up != self.up && (up || self.failed > self.tolerated) {
+            *self = Known { up, since: now, failed: 0, ..*self };
         }
     }
 }
@@ -52,8 +65,8 @@ impl Known {
 impl StoreHealth {
     /// Of a store that was opened a moment ago.
     pub(super) fn new() -> StoreHealth {
-        let up = Known { up: true, since: Mono::default() };
-        StoreHealth { reads: up, changes: up, next_probe: None, pause: PAUSE.0, tried: None }
+        let up = |tolerated| Known { up: true, since: Mono::default(), failed: 0, tolerated };
+        StoreHealth { reads: up(0), changes: up(CHANGES_TOLERATED), next_probe: None, pause: PAUSE.0, tried: None }
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -107,10 +120,26 @@ mod tests {
         Mono(Duration::from_millis(ms))
     }
 
+    /// As many changes fail at once as bring it down.
+    fn fails(store: &mut StoreHealth, side: Side, began: Mono, now: Mono) -> Option<Turn> {
+        (0..=CHANGES_TOLERATED).filter_map(|_| store.heard(side, false, began, now)).last()
+    }
+
+    #[test]
+    fn a_job_whose_changes_fail_does_not_bring_it_down_while_others_go_well() {
+        let mut store = StoreHealth::new();
+        for ms in 0..100 {
+            assert_eq!(store.heard(Side::Changes, false, at(ms), at(ms)), None);
+            assert_eq!(store.heard(Side::Held, false, at(ms), at(ms)), None);
+            assert_eq!(store.heard(Side::Changes, true, at(ms), at(ms)), None);
+        }
+        assert_eq!(fails(&mut store, Side::Changes, at(100), at(100)), Some(Turn::Down));
+    }
+
     #[test]
     fn it_is_down_while_it_takes_no_changes_or_answers_no_questions() {
         let mut store = StoreHealth::new();
-        assert_eq!(store.heard(Side::Changes, false, at(1), at(2)), Some(Turn::Down));
+        assert_eq!(fails(&mut store, Side::Changes, at(1), at(2)), Some(Turn::Down));
         assert_eq!(store.heard(Side::Reads, true, at(2), at(3)), None);
         assert_eq!(store.heard(Side::Reads, false, at(3), at(4)), None);
         assert_eq!(store.heard(Side::Changes, true, at(4), at(5)), None);
@@ -120,7 +149,7 @@ mod tests {
     #[test]
     fn what_concerns_a_known_run_brings_it_down_and_does_not_bring_it_up() {
         let mut store = StoreHealth::new();
-        assert_eq!(store.heard(Side::Held, false, at(1), at(2)), Some(Turn::Down));
+        assert_eq!(fails(&mut store, Side::Held, at(1), at(2)), Some(Turn::Down));
         assert_eq!(store.heard(Side::Held, true, at(2), at(3)), None);
         assert_eq!(store.heard(Side::Probe, true, at(3), at(4)), Some(Turn::Up));
     }
@@ -128,36 +157,36 @@ mod tests {
     #[test]
     fn calls_that_began_in_an_outage_do_not_bring_it_back() {
         let mut store = StoreHealth::new();
-        store.heard(Side::Changes, false, at(1), at(10));
+        fails(&mut store, Side::Changes, at(1), at(10));
         assert_eq!(store.heard(Side::Changes, true, at(11), at(20)), Some(Turn::Up));
-        assert_eq!(store.heard(Side::Changes, false, at(15), at(30)), None);
-        assert_eq!(store.heard(Side::Changes, false, at(25), at(40)), Some(Turn::Down));
+        assert_eq!(fails(&mut store, Side::Changes, at(15), at(30)), None);
+        assert_eq!(fails(&mut store, Side::Changes, at(25), at(40)), Some(Turn::Down));
     }
 
     #[test]
     fn trials_that_mislead_become_rare_and_after_a_quiet_time_frequent_again() {
         let mut store = StoreHealth::new();
         let mut now = 1_000;
-        store.heard(Side::Changes, false, at(now), at(now));
+        fails(&mut store, Side::Changes, at(now), at(now));
         for pause in [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 64_000] {
             assert_eq!(store.next_probe(), Some(at(now + pause)));
             now += pause;
             assert!(store.take_probe());
             assert_eq!(store.heard(Side::Probe, true, at(now), at(now)), Some(Turn::Up));
-            assert_eq!(store.heard(Side::Changes, false, at(now), at(now)), Some(Turn::Down));
+            assert_eq!(fails(&mut store, Side::Changes, at(now), at(now)), Some(Turn::Down));
         }
         now += 64_000;
         assert!(store.take_probe());
         store.heard(Side::Probe, true, at(now), at(now));
         now += 600_000;
-        store.heard(Side::Changes, false, at(now), at(now));
+        fails(&mut store, Side::Changes, at(now), at(now));
         assert_eq!(store.next_probe(), Some(at(now + 1_000)));
     }
 
     #[test]
     fn a_trial_that_fails_is_followed_by_another() {
         let mut store = StoreHealth::new();
-        store.heard(Side::Changes, false, at(0), at(0));
+        fails(&mut store, Side::Changes, at(0), at(0));
         assert!(store.take_probe());
         store.heard(Side::Probe, false, at(1_000), at(3_000));
         assert_eq!(store.next_probe(), Some(at(4_000)));

@@ -10,9 +10,9 @@ use leasehold_lease::time::{Millis, Mono};
 use leasehold_sandbox::Plugin;
 use leasehold_store::RunStanding;
 
-use super::Driver;
 use super::calls::{News, Side};
 use super::health::Turn;
+use super::{Driver, orphans};
 use crate::clock;
 use crate::plugins::{Catalog, OfferedJob};
 
@@ -22,6 +22,50 @@ const PAGE: usize = 1_000;
 /// The least rest between two polls, however many ask for one; more where they take long.
 const REST: Duration = Duration::from_millis(20);
 
+/// How long one page may take.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long a check may wait for others to share its call, at most.
+const CHECK_PAUSE: Duration = Duration::from_millis(250);
+
+/// Runs to ask the store about. They gather for a moment, so that however many runs other hosts execute, they are asked
+/// about in a few calls a second.
+#[derive(Default)]
+pub(super) struct Checks {
+    runs: Vec<RunKey>,
+    due: Option<Mono>,
+}
+
+impl Checks {
+    /// Asks about a run, not later than after this pause.
+    pub(super) fn add(&mut self, run: RunKey, pause: Duration) {
+        let at = clock::mono() + pause;
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+        self.runs.push(run);
+    }
+
+    /// Something has just happened to one of them.
+    pub(super) fn hurry(&mut self) {
+        self.due = self.due.map(|_| Mono::default());
+    }
+
+    /// When the store is to be asked.
+    pub(super) fn due(&self) -> Option<Mono> {
+        self.due
+    }
+
+    /// What is to be asked by now.
+    fn take(&mut self, now: Mono) -> Vec<RunKey> {
+        match self.due {
+            Some(due) if due <= now => {
+                self.due = None;
+                std::mem::take(&mut self.runs)
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// When the store is asked for unfinished runs.
 pub(super) struct Polls {
     next: Mono,
@@ -29,13 +73,15 @@ pub(super) struct Polls {
     began: Option<Mono>,
     /// Not before.
     rest: Mono,
+    /// What it has found so far of jobs that are not offered here.
+    foreign: Vec<RunStanding>,
 }
 
 impl Polls {
     /// One is due.
     pub(super) fn new() -> Polls {
         let now = clock::mono();
-        Polls { next: now, began: None, rest: now }
+        Polls { next: now, began: None, rest: now, foreign: Vec::new() }
     }
 
     /// When one is due; none while one is under way.
@@ -111,51 +157,61 @@ impl Driver {
         if tenants.is_empty() {
             return;
         }
+        let tenants: Arc<[TenantName]> = tenants.into_iter().cloned().collect();
         self.polls.began = Some(now);
-        let tenants: Vec<TenantName> = tenants.into_iter().cloned().collect();
+        self.polls.foreign.clear();
+        self.ask_for_page(tenants, None);
+    }
+
+    fn ask_for_page(&mut self, tenants: Arc<[TenantName]>, after: Option<RunKey>) {
         let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
-        let deadline = (heartbeat / 2).min(Duration::from_secs(2));
         self.calls.spawn(
             "looking for unfinished runs",
             Side::Reads,
-            deadline,
+            DEADLINE,
             async move {
-                let mut all = Vec::new();
-                loop {
-                    let after = all.last().map(|seen: &RunStanding| seen.key.clone());
-                    let page = store.unfinished(&tenants, after.as_ref(), PAGE).await;
-                    let page = page.inspect_err(|_| drop(news.send(News::Polled)))?;
-                    let full = page.answer.len() == PAGE;
-                    all.extend(page.answer);
-                    if !full {
-                        return Ok((page.now, all));
-                    }
-                }
+                let page = store.unfinished(&tenants, after.as_ref(), PAGE).await;
+                // The driver has ended: nobody is left to hear it.
+                let page = page.inspect_err(|_| drop(news.send(News::Polled)))?;
+                Ok((page.now, (page.answer, tenants)))
             },
-            |found, now| vec![News::Found(found, now), News::Polled],
+            |(found, tenants), now| vec![News::Found(found, now, tenants)],
             // It is over when the call is, not when waiting for it is: there is one poll at a time.
             Vec::new,
         );
     }
 
     /// What the poll has found. Other hosts may offer jobs of the same tenants.
-    pub(super) fn found(&mut self, runs: Vec<RunStanding>, now: Millis) {
+    pub(super) fn found(&mut self, runs: Vec<RunStanding>, now: Millis, tenants: Arc<[TenantName]>) {
+        let more = runs.last().filter(|_| runs.len() == PAGE).map(|last| last.key.clone());
         let offered = |found: &RunStanding| self.jobs.get(&found.key.job).is_some_and(|entry| entry.wanted.is_some());
         let (ours, foreign): (Vec<_>, Vec<_>) = runs.into_iter().partition(offered);
         for found in ours {
             let (job, input) = seen(found, now);
             self.feed(job, input);
         }
+        let room = orphans::KEPT.saturating_sub(self.polls.foreign.len());
+        self.polls.foreign.extend(foreign.into_iter().take(room));
+        if more.is_some() {
+            return self.ask_for_page(tenants, more);
+        }
+        let foreign = std::mem::take(&mut self.polls.foreign);
         self.foreign(foreign, now);
+        self.polls.over(clock::mono());
+    }
+
+    /// How long a check of this job's may wait for others: the time to the next one was drawn shorter by as much.
+    pub(super) fn check_pause(&self, job: &JobKey) -> Duration {
+        let policy = self.jobs.get(job).and_then(|entry| entry.serving.back()).map(|offered| &offered.spec.policy);
+        policy.map_or(CHECK_PAUSE, |policy| (policy.heartbeat / 8).min(CHECK_PAUSE))
     }
 
     /// Asks the store about all runs that are to be checked, in one call.
     pub(super) fn send_checks(&mut self) {
-        if self.checks.is_empty() {
+        let runs = self.checks.take(clock::mono());
+        if runs.is_empty() {
             return;
         }
-        let runs: Vec<RunKey> =
-            std::mem::take(&mut self.checks).into_iter().map(|(job, run)| RunKey { job, run }).collect();
         let deadline = runs.iter().map(|key| self.deadline(&key.job)).min().unwrap_or(Duration::from_secs(2));
         let (store, again) = (self.parts.store.clone(), runs.clone());
         self.calls.spawn(
@@ -214,7 +270,7 @@ mod tests {
     #[test]
     fn polls_that_are_asked_for_are_one_and_leave_the_store_time() {
         let at = |ms| Mono(Duration::from_millis(ms));
-        let mut polls = Polls { next: at(5_000), began: None, rest: at(0) };
+        let mut polls = Polls { next: at(5_000), began: None, rest: at(0), foreign: Vec::new() };
         polls.soon(at(100));
         polls.soon(at(101));
         assert_eq!(polls.next(), Some(at(100)));

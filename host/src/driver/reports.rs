@@ -43,8 +43,11 @@ pub(super) struct Reports {
     next_look: Mono,
     /// This host's wall clock minus the store's, in ms, as the last prompt answer told.
     offset_ms: Option<i64>,
-    skewed: bool,
+    /// The difference that people were told of, while there is one.
+    skew_told: Option<i64>,
     told: BTreeSet<Difference>,
+    /// Other processes of this host's name that people were told of.
+    twins: BTreeSet<String>,
 }
 
 /// What the store answered this host.
@@ -58,7 +61,14 @@ pub(crate) struct Reported {
 impl Reports {
     pub(super) fn new() -> Reports {
         let now = clock::mono();
-        Reports { next: now, next_look: now + LOOK.0, offset_ms: None, skewed: false, told: BTreeSet::new() }
+        Reports {
+            next: now,
+            next_look: now + LOOK.0,
+            offset_ms: None,
+            skew_told: None,
+            twins: BTreeSet::new(),
+            told: BTreeSet::new(),
+        }
     }
 
     /// When something is due.
@@ -101,12 +111,14 @@ impl Driver {
         if let Some(offset) = reported.offset_ms {
             self.reports.offset_ms = Some(offset);
             let skewed = offset.abs() > SKEW;
-            if skewed && !self.reports.skewed {
+            // Told again when it is another one, as after a clock was set.
+            let is_told = self.reports.skew_told.is_some_and(|told| (told - offset).abs() <= SKEW);
+            if skewed && !is_told {
                 let way = if offset > 0 { "ahead of" } else { "behind" };
                 let detail = format!("this host's clock is {} ms {way} the store's", offset.abs());
                 self.tell_of_host(EventKind::PolicyDiffers, detail);
             }
-            self.reports.skewed = skewed;
+            self.reports.skew_told = skewed.then(|| self.reports.skew_told.filter(|_| is_told).unwrap_or(offset));
         }
         let drain = reported.orders.drain;
         if drain == std::mem::replace(&mut self.draining, drain) {
@@ -116,6 +128,9 @@ impl Driver {
             tracing::info!("draining: this host starts and backs up nothing new; what runs goes on");
         } else {
             tracing::info!("no longer draining: this host takes runs again");
+            // What others have started meanwhile comes with the answer.
+            self.jobs.values_mut().for_each(|entry| entry.announced = None);
+            self.next_announcement = Some(clock::mono());
         }
         for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
             self.feed(job, Input::Drain(drain));
@@ -138,6 +153,21 @@ impl Driver {
             self.tell(job, event);
         }
         self.reports.told = found;
+        let twins = |host: &&HostRecord| {
+            let has_stopped = HostDetails::read(&host.report.details).state == "stopped";
+            host.report.name == self.parts.name && !has_stopped
+        };
+        let twins = hosts.iter().filter(there).filter(twins).map(|host| host.report.instance.clone());
+        let twins: BTreeSet<String> = twins.take(DIFFERENCES).collect();
+        for instance in twins.difference(&self.reports.twins) {
+            let instance: String = instance.chars().take(8).collect();
+            let name = self.parts.name.as_str();
+            tracing::warn!(
+                "another host on this store is called {name}, too (instance {instance}): people cannot tell them apart, \
+                 and `leasehold drain {name}` asks both"
+            );
+        }
+        self.reports.twins = twins;
     }
 
     /// Says that this host has ended, and what it was told last. Nobody waits long for that.
@@ -149,7 +179,10 @@ impl Driver {
         let report = self.report_call("stopped");
         let words = async move {
             report.await?;
-            store.keep_told(&answers).await
+            for batch in answers {
+                store.keep_told(&batch).await?;
+            }
+            Ok::<(), StoreError>(())
         };
         match tokio::time::timeout(LAST_WORDS, words).await {
             Ok(Ok(())) => {}

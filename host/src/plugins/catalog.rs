@@ -140,13 +140,20 @@ impl JobSpec {
 pub struct IdleJob {
     /// The job.
     pub spec: Arc<JobSpec>,
-    /// What is wrong with its plugin.
-    pub reason: String,
+    /// What is wrong with its plugin; none while it is yet to be loaded.
+    pub why: Option<String>,
+}
+
+impl IdleJob {
+    /// Why it cannot run.
+    pub fn reason(&self) -> &str {
+        self.why.as_deref().unwrap_or("its plugin is not loaded yet")
+    }
 }
 
 impl PartialEq for IdleJob {
     fn eq(&self, other: &IdleJob) -> bool {
-        Arc::ptr_eq(&self.spec, &other.spec) && self.reason == other.reason
+        Arc::ptr_eq(&self.spec, &other.spec) && self.why == other.why
     }
 }
 

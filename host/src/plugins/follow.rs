@@ -169,14 +169,17 @@ impl<L: PluginLoader> Watch<L> {
                 }
                 () = &mut timer => {
                     // What happens in a folder before it is watched leaves no sign, so a new watch asks for a look.
-                    let new_watches = self.look(None).await;
-                    self.publish();
+                    let (moved, new_watches) = self.look(None).await;
+                    if moved {
+                        self.publish();
+                    }
                     resting = !self.state.is_unsettled() && !new_watches;
                     let pause = if resting { self.pace.rescan } else { self.pace.settle };
                     let share = (self.looked * (LOOK_SHARE - 1)).min(self.pace.rescan);
                     timer.set(tokio::time::sleep(pause.max(share)));
-                    self.start_loads();
-                    self.publish_survey();
+                    if self.start_loads() || moved {
+                        self.publish_survey();
+                    }
                 }
                 Some(outcome) = self.loads.join_next(), if !self.loads.is_empty() => {
                     self.take(outcome);
@@ -194,8 +197,8 @@ impl<L: PluginLoader> Watch<L> {
         self.loads.shutdown().await;
     }
 
-    /// True when a folder is watched that was not before.
-    async fn look(&mut self, quiet_since: Option<i128>) -> bool {
+    /// Whether anything stands otherwise than before, and whether a folder is watched that was not.
+    async fn look(&mut self, quiet_since: Option<i128>) -> (bool, bool) {
         let (root, known) = (self.context.root().to_owned(), self.state.known());
         let began = clock::mono();
         let looked = tokio::task::spawn_blocking(move || look(&root, &known)).await;
@@ -203,13 +206,12 @@ impl<L: PluginLoader> Watch<L> {
         match looked {
             Ok(sighting) => {
                 let new_watches = self.watch_folders(&sighting.folders);
-                self.state.look(sighting, quiet_since, &self.context.config);
-                new_watches
+                (self.state.look(sighting, quiet_since, &self.context.config), new_watches)
             }
             Err(error) => {
                 // The next look may go better; what serves goes on serving.
                 tracing::error!(%error, "looking at the plugin directory failed");
-                false
+                (false, false)
             }
         }
     }

@@ -100,8 +100,9 @@ const LOADS_REMEMBERED: u64 = 1_000;
 
 impl<P> State<P> {
     /// Takes in a look. Files that nothing has touched since `quiet_since` (ns since the Unix epoch) have stopped
-    /// changing at once; others when the next look sees the same.
-    pub(super) fn look(&mut self, sighting: Sighting, quiet_since: Option<i128>, config: &Config) {
+    /// changing at once; others when the next look sees the same. False when everything stands as it did before.
+    pub(super) fn look(&mut self, sighting: Sighting, quiet_since: Option<i128>, config: &Config) -> bool {
+        let mut moved = self.refused != sighting.refused || self.ignored != sighting.ignored;
         self.refused = sighting.refused;
         self.ignored = sighting.ignored;
         let mut seen = sighting.plugins;
@@ -112,10 +113,13 @@ impl<P> State<P> {
                 None if sighting.unread.covers(id) => unit.seen.clone(),
                 now => now.unwrap_or_default(),
             };
-            unit.see(now, is_quiet);
+            moved |= unit.see(now, is_quiet);
             // A removed file's jobs leave once two looks have missed it: a rename may be between two names.
-            !(unit.seen.is_absent() && unit.is_settled() && unit.loading.is_none())
+            let stays = !(unit.seen.is_absent() && unit.is_settled() && unit.loading.is_none());
+            moved |= !stays;
+            stays
         });
+        moved |= !seen.is_empty() || !self.waiting.is_empty();
         self.waiting.retain(|id, _| seen.contains_key(id) || sighting.unread.covers(id));
         let mut new: Vec<_> = seen.iter().filter(|(id, _)| !self.waiting.contains_key(*id)).collect();
         new.sort_by_key(|(_, seen)| seen.defined_at());
@@ -128,6 +132,7 @@ impl<P> State<P> {
         for id in self.waiting.keys() {
             self.crowded.entry(id.tenant.clone()).or_insert_with(|| (id.clone(), 0)).1 += 1;
         }
+        moved
     }
 
     /// Gives room to what waits, as far as each tenant has it.
@@ -289,8 +294,9 @@ impl<P> Unit<P> {
         }
     }
 
-    /// Takes in what a look saw of it.
-    fn see(&mut self, now: Seen, is_quiet: impl Fn(&Seen) -> bool) {
+    /// Takes in what a look saw of it. False when that changes nothing.
+    fn see(&mut self, now: Seen, is_quiet: impl Fn(&Seen) -> bool) -> bool {
+        let moved = now != self.seen || !self.is_settled() || self.postponed.is_some();
         if !now.wasm.is_same_file(&self.seen.wasm) {
             self.patience = 1;
         }
@@ -303,6 +309,7 @@ impl<P> Unit<P> {
             *looks = looks.saturating_sub(1);
         }
         self.seen = now;
+        moved
     }
 
     fn is_settled(&self) -> bool {
@@ -362,9 +369,9 @@ impl<P> Unit<P> {
     /// Its jobs, when it does not serve.
     fn idle(&self) -> impl Iterator<Item = IdleJob> {
         let why = self.plugin_problems.as_ref().and_then(|problems| problems.iter().next());
-        let reason = why.map_or_else(|| "its plugin is not loaded yet".to_owned(), |why| why.reason.clone());
+        let why = why.map(|why| why.reason.clone());
         let specs = self.jobs.iter().filter_map(|entry| entry.spec.clone());
-        specs.map(move |spec| IdleJob { spec, reason: reason.clone() })
+        specs.map(move |spec| IdleJob { spec, why: why.clone() })
     }
 
     fn wants_load(&self) -> bool {

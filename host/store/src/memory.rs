@@ -268,10 +268,16 @@ impl LeaseStore for MemoryStore {
         Ok(Checked { now, answer })
     }
 
-    async fn jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
+    async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Checked<Vec<JobView>>, StoreError> {
         let (data, now) = self.at();
-        let answer = data.jobs.iter().map(|(key, record)| job_view(key, &record.job)).collect();
-        Ok(Checked { now, answer })
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = data.jobs.range::<JobKey, _>((from, Bound::Unbounded)).take(limit);
+        Ok(Checked { now, answer: behind.map(|(key, record)| job_view(key, &record.job)).collect() })
+    }
+
+    async fn job(&self, job: &JobKey) -> Result<Checked<Option<JobView>>, StoreError> {
+        let (data, now) = self.at();
+        Ok(Checked { now, answer: data.jobs.get(job).map(|record| job_view(job, &record.job)) })
     }
 
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {

@@ -138,11 +138,11 @@ impl PostgresStore {
         connect::exists(&address, namespace).await
     }
 
-    /// Tells this process and other hosts that a job may have work.
-    fn wake(&self, job: &JobKey) {
+    /// Tells this process and other hosts that a job may have work. Whoever is answered after this may end at once.
+    async fn wake(&self, job: &JobKey) {
         self.wakeups.wake(job);
         if let Some(hints) = &self.hints {
-            hints.send(job);
+            hints.send(job).await;
         }
     }
 }
@@ -209,7 +209,7 @@ impl LeaseStore for PostgresStore {
     async fn release(&self, job: &JobKey, release: &Release) -> Result<Stamped<Accepted>, StoreError> {
         let released = on(&self.hot, "handing a run over", ask::release(job, release), answer::accepted).await?;
         if released.answer == Accepted::Done {
-            self.wake(job);
+            self.wake(job).await;
         }
         Ok(released)
     }
@@ -252,7 +252,7 @@ impl LeaseStore for PostgresStore {
         let doing = "storing an on-demand run";
         let triggered = on(&self.hot, doing, ask::trigger(job, trigger), answer::trigger).await?;
         if triggered.answer == TriggerAnswer::Stored {
-            self.wake(job);
+            self.wake(job).await;
         }
         Ok(triggered)
     }
@@ -280,7 +280,7 @@ impl LeaseStore for PostgresStore {
         limit: usize,
     ) -> Result<Checked<Vec<RunStanding>>, StoreError> {
         let ask = ask::unfinished(tenants, after, limit);
-        let read = |rows| answer::checked(rows, answer::keyed_standing);
+        let read = |rows| answer::sound("looking for unfinished runs", rows, answer::keyed_standing);
         self.look("looking for unfinished runs", &call::UNFINISHED, ask, read).await
     }
 
@@ -290,19 +290,23 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn show(&self, run: &RunKey) -> Result<Checked<Option<RunView>>, StoreError> {
-        let read = |rows| answer::checked(rows, answer::whole_run);
-        let shown = self.look("showing a run", &call::SHOW, ask::run(run), read).await?;
-        Ok(Checked { now: shown.now, answer: shown.answer.into_iter().next() })
+        let read = |rows| answer::maybe_one(rows, answer::whole_run);
+        self.look("showing a run", &call::SHOW, ask::run(run), read).await
     }
 
     async fn history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError> {
-        let read = |rows| answer::checked(rows, answer::whole_run);
+        let read = |rows| answer::sound("reading the history", rows, answer::whole_run);
         self.look("reading the history", &call::HISTORY, ask::history(query), read).await
     }
 
-    async fn jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
-        let read = |rows| answer::checked(rows, answer::job);
-        self.look("listing jobs", &call::LIST_JOBS, ask::time(), read).await
+    async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Checked<Vec<JobView>>, StoreError> {
+        let read = |rows| answer::sound("listing jobs", rows, answer::job);
+        self.look("listing jobs", &call::LIST_JOBS, ask::jobs(after, limit), read).await
+    }
+
+    async fn job(&self, job: &JobKey) -> Result<Checked<Option<JobView>>, StoreError> {
+        let read = |rows| answer::maybe_one(rows, answer::job);
+        self.look("reading a job", &call::SHOW_JOB, ask::job(job), read).await
     }
 
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {
@@ -323,7 +327,7 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn hosts(&self) -> Result<Checked<Vec<HostRecord>>, StoreError> {
-        let read = |rows| answer::checked(rows, answer::host);
+        let read = |rows| answer::sound("listing hosts", rows, answer::host);
         self.look("listing hosts", &call::LIST_HOSTS, ask::time(), read).await
     }
 

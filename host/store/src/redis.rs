@@ -114,7 +114,7 @@ impl RedisStore {
         Server::exists(&Config::new(url, namespace)?).await
     }
 
-    /// What people should know about this server.
+    /// What people who run hosts on this server should know about it: for a host to tell at its start.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -122,9 +122,6 @@ impl RedisStore {
     async fn with_scripts(url: &str, namespace: &str, scripts: &'static Scripts) -> Result<RedisStore, ConnectError> {
         let config = Config::new(url, namespace)?;
         let (server, warnings) = Server::open(config, scripts).await?;
-        for warning in &warnings {
-            tracing::warn!(server = %server.config.server, "{warning}");
-        }
         let aside = Aside::start().map_err(|error| ConnectError::Thread(Arc::new(error)))?;
         let here = Handle::current();
         let calls = Arc::new(Link::new(server.clone(), Purpose::Calls, &here));
@@ -244,8 +241,12 @@ impl LeaseStore for RedisStore {
         self.read_history(query).await
     }
 
-    async fn jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
-        self.read_jobs().await
+    async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Checked<Vec<JobView>>, StoreError> {
+        self.read_jobs(after, limit).await
+    }
+
+    async fn job(&self, job: &JobKey) -> Result<Checked<Option<JobView>>, StoreError> {
+        self.read_job(job).await
     }
 
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {

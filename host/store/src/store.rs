@@ -103,8 +103,12 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// What people look at: runs, newest first.
     async fn history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError>;
 
-    /// All jobs the store has seen, ordered by key, without their runs.
-    async fn jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError>;
+    /// Jobs the store has seen, without their runs, ordered by key, from after `after`, at most `limit`. One whose record
+    /// cannot be read is left out.
+    async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Checked<Vec<JobView>>, StoreError>;
+
+    /// One job; none where the store has never heard of it.
+    async fn job(&self, job: &JobKey) -> Result<Checked<Option<JobView>>, StoreError>;
 
     /// Deletes what may be forgotten, and answers how many runs that was. See [`leasehold_lease::rules::prune`].
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError>;
@@ -134,4 +138,24 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// Jobs that were released or triggered just now, where the store can tell. Only a hint, which may come late, twice
     /// or never: polling is what is promised.
     fn wakeups(&self) -> Option<broadcast::Receiver<JobKey>>;
+}
+
+/// Jobs that are asked for at a time where all are wanted: what each of five stores answers well within a call's time.
+const JOBS_PAGE: usize = 500;
+
+/// All jobs, page by page, ordered by key: as many calls as that takes, each with its own time. The clock is that of the
+/// last one.
+///
+/// # Errors
+///
+/// Those of a page.
+pub async fn all_jobs(store: &dyn LeaseStore) -> Result<Checked<Vec<JobView>>, StoreError> {
+    let mut all: Vec<JobView> = Vec::new();
+    loop {
+        let Checked { now, answer } = store.jobs(all.last().map(|job| &job.key), JOBS_PAGE).await?;
+        if answer.is_empty() {
+            return Ok(Checked { now, answer: all });
+        }
+        all.extend(answer);
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_lease::agent::{Command, Event as Told, Input, Offer, Seen};
 use leasehold_lease::id::{Attempt, Digest, RunId};
 use leasehold_lease::op::{
-    Accepted, Announce, Answer, ClaimAnswer, Close, CloseAnswer, Finish, HeartbeatAnswer, Op, Release,
+    ANNOUNCE_EVERY, Accepted, Announce, Answer, ClaimAnswer, Close, CloseAnswer, Finish, HeartbeatAnswer, Op, Release,
 };
 use leasehold_lease::time::{Millis, Mono, Slot};
 
@@ -293,6 +293,7 @@ impl World {
             Answer::Pruned(_) => Answers::Nothing,
             Answer::Close(answer) => {
                 if answer == CloseAnswer::Closed {
+                    self.watch.closed(now, &self.hosts, &self.network);
                     self.trail.count("closed");
                 }
                 Answers::Nothing
@@ -311,7 +312,7 @@ impl World {
         self.store_answers(host, call.sent);
         match (&*call.request, what) {
             (Request::Announce, Answers::Announced { since, newest_started, newest_skipped }) => {
-                let again = mono + self.plan.policy.lease;
+                let again = mono + self.plan.policy.lease.min(ANNOUNCE_EVERY);
                 let up = self.process(host);
                 up.announcing = false;
                 // The store forgets a job that nobody announces any more: its runs would be closed as orphans.

@@ -85,7 +85,7 @@ impl World {
     pub(crate) fn drained(&mut self, host: usize) {
         if self.hosts[host].drained_until <= self.now {
             self.feed(host, Input::Drain(false));
-            self.set_alarm(host);
+            self.offer_again(host);
         }
     }
 

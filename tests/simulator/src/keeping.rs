@@ -160,6 +160,12 @@ impl World {
             }
         }
         if !beats.is_empty() {
+            // What is due soon goes along.
+            for (token, lease) in &mut self.process(host).leases {
+                if lease.holding.goes_along(now) {
+                    beats.push(Heartbeat { run: lease.run.clone(), token: Token(*token), progress: None });
+                }
+            }
             self.call(host, Request::Beats(beats));
         }
     }

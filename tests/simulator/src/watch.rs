@@ -54,9 +54,11 @@ pub(crate) struct Watch {
     lost: BTreeSet<[u8; 16]>,
     finished: BTreeSet<[u8; 16]>,
     /// Ends that the store has not taken yet, and who sends them.
-    owed: BTreeMap<[u8; 16], usize>,
+    owed: BTreeMap<[u8; 16], (usize, Ms)>,
     /// Slots of which somebody has said what became of them.
     accounted: BTreeSet<Slot>,
+    /// Since when a host does nothing about an unfinished run.
+    unattended: BTreeMap<(usize, RunId), Ms>,
     /// When the store's clock was last set forward.
     set_forward: Ms,
     expired_since: BTreeMap<RunId, Ms>,
@@ -73,6 +75,8 @@ pub(crate) struct Watch {
     overlap: Ms,
     /// From when a run is expired to its next attempt, at most.
     takeover: Ms,
+    /// From an end to its answer, at most.
+    closing: Ms,
     pub(crate) broken: Option<Broken>,
 }
 
@@ -97,6 +101,7 @@ impl Watch {
             finished: BTreeSet::new(),
             owed: BTreeMap::new(),
             accounted: BTreeSet::new(),
+            unattended: BTreeMap::new(),
             set_forward: 0,
             expired_since: BTreeMap::new(),
             told: BTreeSet::new(),
@@ -108,6 +113,7 @@ impl Watch {
             // A heartbeat that got lost is given up, and sent again after as long.
             overlap: heartbeat + 2 * deadline + ms(policy.lost_grace) + 200,
             takeover: 2 * heartbeat + deadline + 300,
+            closing: 2 * deadline + SECOND,
             broken: None,
         }
     }
@@ -129,7 +135,7 @@ impl Watch {
 
     pub(crate) fn host_died(&mut self, host: usize) {
         self.executing.retain(|_, executing| executing.host != host);
-        self.owed.retain(|_, sender| *sender != host);
+        self.owed.retain(|_, (sender, _)| *sender != host);
     }
 
     pub(crate) fn healed(&mut self, store: &Store) {
@@ -199,7 +205,7 @@ impl Watch {
     /// H2: nothing of an attempt is acted on after its loss. An end that was sent before may be sent again: the loss may
     /// be its own doing, when the answer was lost.
     pub(crate) fn finishes(&mut self, now: Ms, host: usize, token: &Token) {
-        self.owed.insert(token.0, host);
+        self.owed.entry(token.0).or_insert((host, now));
         if self.finished.insert(token.0) && self.lost.contains(&token.0) {
             self.broke("H2", now, "the end of a lost attempt is sent to the store".to_owned());
         }
@@ -212,7 +218,7 @@ impl Watch {
 
     /// A host claims. What it owes to the store goes first: a win would interrupt a run that ended well.
     pub(crate) fn claims(&mut self, now: Ms, host: usize, run: &RunId) {
-        if self.owed.values().any(|sender| *sender == host) {
+        if self.owed.values().any(|(sender, _)| *sender == host) {
             self.broke("owed first", now, format!("host {host} claims {} before its ends are taken", short(run)));
         }
     }
@@ -241,13 +247,7 @@ impl Watch {
 
     /// A look at everything, twice a second.
     pub(crate) fn audit(&mut self, now: Ms, store: &Store, hosts: &[Host], plan: &Plan, network: &Network) {
-        let well_since = |host: &Host| {
-            let slow = network.delay.1 + network.delay.0;
-            [host.frozen_until, host.cut_to_until, host.cut_from_until, network.outage_until, network.loss.1, slow]
-                .into_iter()
-                .max()
-                .unwrap_or_default()
-        };
+        let well_since = |host: &Host| well_since(host, network);
         let late = self.executing.values().find(|executing| {
             let since = executing.stale_since.map(|since| since.max(well_since(&hosts[executing.host])));
             since.is_some_and(|since| now > since + self.overlap)
@@ -262,7 +262,43 @@ impl Watch {
                 self.broke("H9", now, format!("host {nth} waits for {calls} calls"));
             }
         }
+        let stuck = self.owed.values().find(|(_, since)| now > (*since).max(self.settled) + self.closing);
+        if let Some((host, since)) = stuck {
+            let what = format!("host {host} has not told the store of an end for {} ms", now - since);
+            self.broke("L4", now, what);
+        }
+        self.unattended(now, store, hosts);
         self.expired(now, store, plan);
+    }
+
+    /// H4: within two heartbeats every unfinished run has a backup on every host.
+    fn unattended(&mut self, now: Ms, store: &Store, hosts: &[Host]) {
+        let mut unattended = BTreeMap::new();
+        for (nth, host) in hosts.iter().enumerate() {
+            let Some(up) = &host.up else { continue };
+            for run in store.job.runs.keys().filter(|run| !up.agent.attends(run)) {
+                let since = self.unattended.get(&(nth, run.clone())).copied().unwrap_or(now);
+                if now > since.max(self.settled) + self.takeover {
+                    let what = format!("host {nth} does nothing about {} for {} ms", short(run), now - since);
+                    self.broke("H4", now, what);
+                }
+                unattended.insert((nth, run.clone()), since);
+            }
+        }
+        self.unattended = unattended;
+    }
+
+    /// A run was given up because no host offers its job. A host that does says so every half minute.
+    pub(crate) fn closed(&mut self, now: Ms, hosts: &[Host], network: &Network) {
+        const SAID: Ms = 45 * SECOND;
+        let says = |host: &Host| {
+            host.up.as_ref().is_some_and(|up| up.agent.is_offered()) && now - well_since(host, network) > SAID
+        };
+        if let Some(nth) = hosts.iter().position(says)
+            && now - self.set_forward > SAID
+        {
+            self.broke("orphan", now, format!("a run is given up although host {nth} offers its job"));
+        }
     }
 
     /// L1, L2, L4: in quiet times an expired run is taken over in time, and one that was asked for is started.
@@ -291,6 +327,7 @@ impl Watch {
 
     /// L5, L6: every slot that was due in quiet times is accounted for.
     pub(crate) fn at_the_end(&mut self, store: &Store, schedule: &Schedule, plan: &Plan) {
+        self.without_handler(store, plan);
         let until = store.clock(plan.end - 10 * SECOND - 2 * self.heartbeat);
         let mut from = store.clock(self.settled);
         while let Some(slot) = schedule.next_after(from).filter(|slot| slot.0 < until) {
@@ -302,9 +339,36 @@ impl Watch {
         }
     }
 
+    /// L4: who renews a lease executes the run.
+    fn without_handler(&mut self, store: &Store, plan: &Plan) {
+        let clock = store.clock(plan.end);
+        for (run, record) in store.job.runs.iter().filter(|(_, record)| record.live(clock)) {
+            let token = record.current().map(|attempt| attempt.token.0).unwrap_or_default();
+            let is_fresh = record.current().is_some_and(|attempt| clock.since(attempt.started_at).as_secs() < 5);
+            if !is_fresh && !self.executing.contains_key(&token) && !self.owed.contains_key(&token) {
+                let live = record.lease_end.since(clock);
+                // The host may have died: then it is over within a lease.
+                let renewed = live.as_millis() as Ms > self.lease - self.heartbeat - SECOND;
+                if renewed {
+                    self.broke("L4", plan.end, format!("{} is kept alive and nobody executes it", short(run)));
+                    return;
+                }
+            }
+        }
+    }
+
     fn broke(&mut self, promise: &'static str, at: Ms, what: String) {
         self.broken.get_or_insert(Broken { promise, at, what });
     }
+}
+
+/// Since when nothing has kept this host and the store apart.
+fn well_since(host: &Host, network: &Network) -> Ms {
+    let slow = network.delay.1 + network.delay.0;
+    [host.frozen_until, host.cut_to_until, host.cut_from_until, network.outage_until, network.loss.1, slow]
+        .into_iter()
+        .max()
+        .unwrap_or_default()
 }
 
 /// A run by its slot, counted from the start of the simulation.

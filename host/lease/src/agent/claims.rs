@@ -186,17 +186,15 @@ impl Agent {
             ClaimAnswer::Stale => self.back_up(t, run, None, None),
             ClaimAnswer::Overlap { with } => self.overlapped(t, run, kind, with),
             ClaimAnswer::Ended(status) => {
-                // Found exhausted or outrun by this claim, or by another's a moment before.
+                // Found exhausted or outrun by this claim, or given up a moment before: the record says why, and that is
+                // told when it has been looked at.
                 if status == Status::Interrupted {
-                    self.tell(
-                        t,
-                        EventKind::Interrupted,
-                        run,
-                        None,
-                        "given up: attempts used up, or a newer slot has started",
-                    );
+                    let check = Some(t.now.mono);
+                    let backup = Backup { check, skipped_until: None, live: false, outrun: true };
+                    self.become_state(t, run, State::Backup(backup));
+                } else {
+                    self.remove(t, run);
                 }
-                self.remove(t, run);
             }
             ClaimAnswer::None { newest_started } => {
                 self.heard(t, newest_started, None);

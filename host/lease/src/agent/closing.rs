@@ -4,7 +4,7 @@ use crate::id::{Attempt, RunId, Token};
 use crate::run::{Outcome, Usage};
 use crate::time::Mono;
 
-use super::{Agent, Close, Closing, Command, ENDED_KEPT, EventKind, Start, State, Turn, Verdict};
+use super::{Agent, Close, Closing, Command, ENDED_KEPT, EventKind, Part, Start, State, Turn, Verdict};
 
 /// What people are told of a loss.
 const LOST: &str = "its lease is lost: nothing more of this attempt is recorded";
@@ -80,7 +80,8 @@ impl Agent {
                 let attempt = *attempt;
                 // It has not answered a heartbeat for so long.
                 self.silent_since = Some(Mono(t.now.mono.0.saturating_sub(self.policy.lease)));
-                self.tell(t, EventKind::Uncertain, run, Some(attempt), "the store cannot be reached");
+                let why = "its lease may have ended: no heartbeat was acknowledged in time";
+                self.tell(t, EventKind::Uncertain, run, Some(attempt), why);
             }
             _ => {}
         }
@@ -111,7 +112,8 @@ impl Agent {
                 }
             }
             Close::Release => {
-                self.tell(t, EventKind::Interrupted, run, Some(attempt), "handed over: the host stops");
+                let why = if self.stopping { "the host stops" } else { "this host takes nothing new" };
+                self.tell(t, EventKind::Interrupted, run, Some(attempt), format!("handed over: {why}"));
                 self.remove(t, run);
             }
             Close::Shun { why } => {
@@ -151,14 +153,12 @@ impl Agent {
         self.stopping = true;
         self.next_slot = None;
         self.demand.clear();
+        self.give_unstarted_back(t);
         for run in self.parts.keys().cloned().collect::<Vec<_>>() {
             match &self.parts[&run].state {
                 State::Running { token, .. } => t.out.push(Command::Signal(run, *token)),
                 State::Closing(_) => {}
-                State::Confirming(start) => {
-                    let token = start.token;
-                    self.close(t, &run, token, Close::Release, Usage::default());
-                }
+                State::Confirming(_) => {}
                 // A copy on its way is given back when it wins; one that was not answered may have won.
                 State::Claiming(claiming) if claiming.resend.is_none() => {}
                 State::Claiming(claiming) => {
@@ -175,6 +175,17 @@ impl Agent {
                     self.remove(t, &run);
                 }
             }
+        }
+    }
+
+    /// Wins whose handlers wait for a first heartbeat are handed over: this instance takes nothing new.
+    pub(super) fn give_unstarted_back(&mut self, t: &mut Turn<'_>) {
+        let unstarted = |(run, part): (&RunId, &Part)| match &part.state {
+            State::Confirming(start) => Some((run.clone(), start.token)),
+            _ => None,
+        };
+        for (run, token) in self.parts.iter().filter_map(unstarted).collect::<Vec<_>>() {
+            self.close(t, &run, token, Close::Release, Usage::default());
         }
     }
 

@@ -44,6 +44,10 @@ impl Demand {
         }
     }
 
+    pub(super) fn has(&self, run: &RunId) -> bool {
+        self.waiting.keys().any(|(_, waiting)| waiting == run)
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Demand::default();
     }

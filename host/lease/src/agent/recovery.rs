@@ -2,14 +2,14 @@
 
 use crate::id::RunId;
 use crate::op::ClaimKind;
+use crate::policy::Overlap;
 use crate::time::{Mono, Slot};
 
-use super::{Agent, Close, EventKind, State, Turn};
+use super::{Agent, Close, EventKind, Part, State, Turn};
 
 impl Agent {
-    /// The store answers again: what is owed to it goes first, then what it missed of this instance's claims is caught
-    /// up like at a start.
-    pub(super) fn store_up(&mut self, t: &mut Turn<'_>) {
+    /// The store answers again: what is owed to it goes first.
+    pub(super) fn store_up(&mut self, t: &Turn<'_>) {
         self.store_answered(t.now.mono);
         for part in self.parts.values_mut() {
             if let State::Closing(closing) = &mut part.state
@@ -18,7 +18,13 @@ impl Agent {
                 closing.resend = Some(t.now.mono);
             }
         }
-        if std::mem::take(&mut self.store_failed) {
+    }
+
+    /// L6: a slot whose claim the store did not answer is caught up as soon as it answers anything. It may have done so
+    /// before that claim was given up.
+    pub(super) fn catch_up_after_outage(&mut self, t: &mut Turn<'_>) {
+        if self.store_failed && self.silent_since.is_none() {
+            self.store_failed = false;
             self.catch_up(t);
         }
     }
@@ -131,9 +137,10 @@ impl Agent {
         }
     }
 
-    /// A newer slot is due while the store has not answered the claims of older ones: it alone is claimed on. Never a
-    /// backlog.
+    /// A newer slot is due while the store has not answered the claims of older ones, or while these wait for a place
+    /// where one run keeps out the next: it alone is claimed on. Never a backlog.
     pub(super) fn drop_swallowed(&mut self, t: &mut Turn<'_>, newer: Slot) {
+        self.drop_waiting(t, newer);
         let swallowed = |state: &State| match state {
             State::Claiming(claiming) if claiming.resend.is_some() => {
                 Some((claiming.claim.kind, Some(claiming.claim.token)))
@@ -154,6 +161,23 @@ impl Agent {
             if let Some(token) = token {
                 self.release_stray(t, &run, token);
             }
+            self.remove(t, &run);
+        }
+    }
+
+    fn drop_waiting(&mut self, t: &mut Turn<'_>, newer: Slot) {
+        if self.policy.overlap == Overlap::Allow {
+            return;
+        }
+        let slots = |kind: &ClaimKind| matches!(kind, ClaimKind::Slot | ClaimKind::CatchUp { .. });
+        let waits = |run: &RunId, part: &Part| {
+            run.slot().is_some_and(|slot| slot < newer)
+                && matches!(&part.state, State::Waiting { kind, .. } if slots(kind))
+        };
+        let runs: Vec<RunId> =
+            self.parts.iter().filter(|(run, part)| waits(run, part)).map(|(run, _)| run.clone()).collect();
+        for run in runs {
+            self.tell(t, EventKind::Missed, &run, None, "no place was free before a newer slot was due");
             self.remove(t, &run);
         }
     }

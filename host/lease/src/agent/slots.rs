@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::id::RunId;
 use crate::op::ClaimKind;
 use crate::policy::CLOCK_GRACE;
+use crate::schedule::Schedule;
 use crate::time::{Millis, Slot};
 
 use super::{Agent, Command, Event, EventKind, Offer, State, Turn, ahead};
@@ -16,22 +17,28 @@ impl Agent {
         self.policy = offer.policy.clone();
         self.offer = Some(offer);
         self.since = since;
-        if same_slots || !self.takes_new() {
+        if same_slots && !self.resumes || !self.takes_new() {
             return;
         }
+        self.resumes = false;
         self.next_slot = self.next_after(t.now.wall);
         self.tell_missed(t);
         self.catch_up(t);
     }
 
-    /// L5: slots that passed while no host was up and that are too old to be caught up.
+    /// L5: slots that passed while no host took any, all but one that is caught up.
     fn tell_missed(&mut self, t: &mut Turn<'_>) {
         let Some(schedule) = self.offer.as_ref().and_then(|offer| offer.schedule.as_ref()) else { return };
         let newest = self.newest_started.max(self.newest_skipped);
         let from = newest.map_or(self.since, |slot| slot.0.max(self.since));
         let Some(first) = schedule.next_after(from) else { return };
-        let too_old = t.now.wall - self.policy.catch_up;
-        if let Some(last) = schedule.latest_at_or_before(too_old, first.0 - Duration::from_millis(1)) {
+        let one_before = Duration::from_millis(1);
+        let latest = schedule.latest_at_or_before(t.now.wall, first.0 - one_before);
+        let last = latest.and_then(|latest| match latest.0 > t.now.wall - self.policy.catch_up {
+            true => schedule.latest_at_or_before(latest.0 - one_before, first.0 - one_before),
+            false => Some(latest),
+        });
+        if let Some(last) = last {
             let detail = format!("slots from {first} on passed unseen");
             self.tell(t, EventKind::Missed, &RunId::Slot(last), None, detail);
         }
@@ -43,7 +50,7 @@ impl Agent {
         self.let_go(t);
     }
 
-    /// Takes nothing new, or goes on as after a start.
+    /// Takes nothing new, or goes on as after a start, once the store has told what others have started.
     pub(super) fn drain(&mut self, t: &mut Turn<'_>, drain: bool) {
         if drain == std::mem::replace(&mut self.draining, drain) {
             return;
@@ -51,8 +58,9 @@ impl Agent {
         if drain {
             self.let_go(t);
         } else if self.takes_new() {
+            // The driver tells the store of its jobs at once: the answer says what others have started meanwhile.
+            self.resumes = true;
             self.next_slot = self.next_after(t.now.wall);
-            self.catch_up(t);
             t.out.push(Command::Poll);
         }
     }
@@ -78,6 +86,7 @@ impl Agent {
         for run in runs {
             self.remove(t, &run);
         }
+        self.give_unstarted_back(t);
     }
 
     /// The latest due slot, if it is less than `catch_up` ago and no run of it is known. Only the latest: a backlog is
@@ -97,12 +106,13 @@ impl Agent {
         self.begin(t, slot, ClaimKind::CatchUp { age: t.now.wall.since(slot.0) });
     }
 
-    /// A wall clock that was set back computes its slots anew; those that have started stay out.
+    /// A wall clock that was set back computes its slots anew; those that have started or were skipped stay out.
     pub(super) fn wall_set_back(&mut self, t: &Turn<'_>) {
         if t.now.wall + Duration::from_secs(1) < self.last_wall && self.next_slot.is_some() {
             // One in the store's future blocks the job until someone lowers it, which nobody would tell here.
-            let started = self.newest_started.filter(|slot| !ahead(Some(*slot), t.now.store));
-            self.next_slot = self.next_after(started.map_or(t.now.wall, |slot| slot.0.max(t.now.wall)));
+            let known = |slot: Option<Slot>| slot.filter(|slot| !ahead(Some(*slot), t.now.store));
+            let done = known(self.newest_started).max(known(self.newest_skipped));
+            self.next_slot = self.next_after(done.map_or(t.now.wall, |slot| slot.0.max(t.now.wall)));
         }
         self.last_wall = t.now.wall;
     }
@@ -156,6 +166,8 @@ impl Agent {
 
 /// Whether two offers have the same slots.
 fn same_schedule(a: &Offer, b: &Offer) -> bool {
-    let print = |offer: &Offer| offer.schedule.as_ref().map(|schedule| schedule.fingerprint());
+    fn print(offer: &Offer) -> Option<&str> {
+        offer.schedule.as_ref().map(Schedule::fingerprint)
+    }
     print(a) == print(b)
 }

@@ -4,10 +4,14 @@ mod world;
 
 use std::time::Duration;
 
-use crate::agent::EventKind;
-use crate::id::Attempt;
+use crate::agent::{Agent, Command, EventKind, Input, Now, Offer};
+use crate::dice::Dice;
+use crate::id::{Attempt, Digest};
+use crate::op::ClaimKind;
 use crate::policy::{Overlap, Policy};
 use crate::run::Status;
+use crate::schedule::Schedule;
+use crate::time::{Millis, Mono};
 
 use world::{World, slot};
 
@@ -324,4 +328,39 @@ fn the_same_seed_gives_the_same_history() {
     };
     assert_eq!(history(7), history(7));
     assert_ne!(history(7), history(8));
+}
+
+/// L6: another job's call may tell that the store answers before the deadline of this job's last claim has passed.
+#[test]
+fn a_slot_that_is_given_up_when_the_store_answers_again_already_is_caught_up() {
+    let policy = Policy { jitter: Duration::ZERO, catch_up_jitter: Duration::ZERO, ..Policy::default() };
+    let schedule = Schedule::every(Duration::from_secs(600)).expect("an interval");
+    let offer = Offer { schedule: Some(schedule), policy, digest: Digest([0; 32]) };
+    let (mut agent, mut dice) = (Agent::new(), Dice::new(1));
+    let mut feed = |ms: i64, input: Input| {
+        let now = Now { wall: Millis(ms), mono: Mono(Duration::from_millis(ms as u64)), store: Millis(ms) };
+        let mut commands = agent.handle(now, input, &mut dice);
+        // There is always a place.
+        while let Some(Command::Reserve(run)) = commands.iter().find(|command| matches!(command, Command::Reserve(_))) {
+            let run = run.clone();
+            commands = agent.handle(now, Input::Place(run), &mut dice);
+            commands.extend(agent.handle(now, Input::Wake, &mut dice));
+        }
+        commands.into_iter().find_map(|command| match command {
+            Command::Claim(claim) => Some(claim),
+            _ => None,
+        })
+    };
+    feed(S, Input::Offered { offer, since: Millis(0), newest_started: None, newest_skipped: None });
+    let due = 600 * S;
+    let claim = feed(due, Input::Wake).expect("the slot is claimed");
+    let unanswered = Input::ClaimUnanswered { run: claim.run.clone(), token: claim.token };
+    // A copy every four seconds, none of which is answered within two.
+    for sent in (due..due + 68 * S).step_by(4 * S as usize) {
+        assert_eq!(feed(sent + 2 * S, unanswered.clone()), None);
+        assert_eq!(feed(sent + 4 * S, Input::Wake).map(|claim| claim.token), Some(claim.token));
+    }
+    assert_eq!(feed(due + 69 * S, Input::StoreUp), None);
+    let next = feed(due + 70 * S + 1, unanswered).expect("the slot is claimed once more");
+    assert!(matches!(next.kind, ClaimKind::CatchUp { .. }) && next.run == claim.run, "{next:?}");
 }

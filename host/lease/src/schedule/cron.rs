@@ -10,6 +10,9 @@
 //!
 //! This holds for every gap and every repeat, also for a whole day left out.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
@@ -23,7 +26,7 @@ use super::expression::Expression;
 pub(super) struct Cron {
     pub(super) expression: Expression,
     pub(super) tz: TimeZone,
-    calendar: croner::Cron,
+    calendar: Arc<croner::Cron>,
     fixed_time: bool,
 }
 
@@ -81,9 +84,7 @@ struct Search {
 impl Cron {
     pub(super) fn new(text: &str, tz: TimeZone) -> Result<Cron, ScheduleError> {
         let expression = Expression::parse(text)?;
-        let normal = expression.normal_form();
-        let parser = CronParser::builder().seconds(Seconds::Required).year(Year::Disallowed).build();
-        let calendar = parser.parse(&normal).map_err(|source| ScheduleError::Library { expression: normal, source })?;
+        let calendar = calendar(expression.normal_form())?;
         Ok(Cron { fixed_time: expression.is_fixed_time(), expression, tz, calendar })
     }
 
@@ -168,6 +169,27 @@ impl Cron {
         let instant = stretch.offset.to_timestamp(wall).ok()?;
         Some(stretch.begin.map_or(instant, |change| instant.max(change.at)))
     }
+}
+
+/// Those in use, by expression. One takes five kilobytes and some time to make, and thousands of jobs share few.
+static CALENDARS: LazyLock<Mutex<HashMap<String, Weak<croner::Cron>>>> = LazyLock::new(Mutex::default);
+
+/// The calendar of an expression in normal form.
+fn calendar(normal: String) -> Result<Arc<croner::Cron>, ScheduleError> {
+    // Whoever panicked with it left it whole.
+    let mut calendars = CALENDARS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(calendar) = calendars.get(&normal).and_then(Weak::upgrade) {
+        return Ok(calendar);
+    }
+    let parser = CronParser::builder().seconds(Seconds::Required).year(Year::Disallowed).build();
+    let parsed = parser.parse(&normal);
+    let calendar =
+        parsed.map(Arc::new).map_err(|source| ScheduleError::Library { expression: normal.clone(), source })?;
+    if calendars.len() == calendars.capacity() {
+        calendars.retain(|_, calendar| calendar.strong_count() > 0);
+    }
+    calendars.insert(normal, Arc::downgrade(&calendar));
+    Ok(calendar)
 }
 
 /// An instant some seconds away, unless it is out of the calendar.

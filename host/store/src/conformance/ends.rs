@@ -98,7 +98,7 @@ pub async fn a_held_job_skips_its_slots(bench: &Bench) {
     assert_eq!(bench.send(&job, &ask).await, ClaimAnswer::Held { until: None });
     let told = bench.store.announce(&offer).await.expect("an answer");
     assert_eq!(told[0].as_ref().expect("the record is sound").answer.hold, Some(hold.clone()));
-    assert_eq!(bench.store.jobs().await.expect("jobs").answer[0].hold, Some(hold));
+    assert_eq!(bench.store.jobs(None, 100).await.expect("jobs").answer[0].hold, Some(hold));
     bench.trigger(&job, "r").await;
     let token = bench.win(&job, &on_demand("r"), &bench.terms()).await;
     assert_eq!(bench.finish(&job, &on_demand("r"), token, success()).await, Accepted::Done);

@@ -90,8 +90,7 @@ impl Expected {
 
     /// Compares what the driver shows of the job itself.
     pub(super) async fn same_job(&self, bench: &Bench, key: &JobKey, told: &str) {
-        let jobs = bench.store.jobs().await.expect("jobs").answer;
-        let shown = jobs.into_iter().find(|view| view.key == *key);
+        let shown = bench.store.job(key).await.expect("a job").answer;
         assert_eq!(shown, (self.job.revision > 0).then(|| self.view(key)), "{told}");
     }
 

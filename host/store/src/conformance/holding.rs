@@ -133,5 +133,5 @@ pub async fn an_unknown_run_is_refused_and_nothing_is_created(bench: &Bench) {
     let released = bench.store.release(&job, &release).await.expect("an answer");
     assert_eq!((released.answer, released.revision), (Accepted::Refused, 0));
     assert_eq!(bench.store.prune(&job, 0).await.expect("an answer").answer, 0);
-    assert_eq!(bench.store.jobs().await.expect("an answer").answer, []);
+    assert_eq!(bench.store.jobs(None, 100).await.expect("an answer").answer, []);
 }

@@ -39,7 +39,7 @@ pub async fn an_announcement_tells_where_catching_up_begins(bench: &Bench) {
     assert_eq!((again[0].answer.newest_started, again[1].answer.newest_started), (run.slot(), None));
     let changed = announce(bench, &offers("daily")).await;
     assert_eq!(changed[0].answer.since, changed[0].now);
-    let views = bench.store.jobs().await.expect("an answer").answer;
+    let views = bench.store.jobs(None, 100).await.expect("an answer").answer;
     for (view, each) in views.iter().zip(&changed) {
         assert_eq!((view.since, view.last_offered), (Some(each.now), Some(each.now)));
         assert_eq!(view.fingerprint, "daily");
@@ -171,11 +171,37 @@ pub async fn jobs_are_listed_with_their_newest_run(bench: &Bench) {
     let token = bench.win(&job("b"), &newer, &bench.allowing()).await;
     bench.finish(&job("b"), &newer, token, success()).await;
     bench.store.announce(&[(job("a"), Announce { fingerprint: "x".into() })]).await.expect("an answer");
-    let views = bench.store.jobs().await.expect("jobs").answer;
+    let views = bench.store.jobs(None, 100).await.expect("jobs").answer;
     assert_eq!(views.iter().map(|view| view.key.clone()).collect::<Vec<_>>(), [job("a"), job("b")]);
     assert_eq!((views[0].unfinished, &views[0].last, views[0].newest_started), (0, &None, None));
     assert_eq!((views[1].unfinished, views[1].revision, views[1].newest_started), (1, 3, newer.slot()));
     assert_eq!(views[1].last, bench.look(&job("b"), &newer).await);
+    for view in views {
+        assert_eq!(bench.store.job(&view.key).await.expect("a job").answer, Some(view));
+    }
+    assert_eq!(bench.store.job(&job("c")).await.expect("an answer").answer, None);
+}
+
+/// Jobs are listed in pages, across tenants, in the order of their keys.
+pub async fn jobs_are_listed_in_pages(bench: &Bench) {
+    let keys = ["acme/a", "acme/a.b", "acme/b", "acme-2/a", "zoo/a"].map(job);
+    let offers = keys.clone().map(|job| (job, Announce { fingerprint: "x".into() }));
+    bench.store.announce(&offers).await.expect("an answer");
+    let mut expected = keys.to_vec();
+    expected.sort();
+    for size in [1, 2, 5, 6] {
+        let mut listed: Vec<JobKey> = Vec::new();
+        loop {
+            let page = bench.store.jobs(listed.last(), size).await.expect("a page").answer;
+            assert!(page.len() <= size);
+            if page.is_empty() {
+                break;
+            }
+            listed.extend(page.into_iter().map(|view| view.key));
+        }
+        assert_eq!(listed, expected, "pages of {size}");
+    }
+    assert_eq!(crate::store::all_jobs(&*bench.store).await.expect("jobs").answer.len(), 5);
 }
 
 /// What prune forgets is gone with its log, and an on-demand run's id stays known.
@@ -207,7 +233,7 @@ pub async fn prune_forgets_runs_with_their_logs(bench: &Bench) {
     assert_eq!(bench.look(&job, &run).await, None);
     assert_eq!(bench.store.read_log(&key(&job, &run), 0, 10).await.expect("a log"), []);
     assert_eq!(bench.trigger(&job, "r").await, TriggerAnswer::Ended);
-    let views = bench.store.jobs().await.expect("jobs").answer;
+    let views = bench.store.jobs(None, 100).await.expect("jobs").answer;
     assert_eq!(views[0].newest_started, run.slot(), "S10: never forgotten");
     assert_eq!(views[0].stored, 0, "log and output are gone");
 }

@@ -1,7 +1,5 @@
 //! What comes back: rows read into answers, records and views.
 
-use std::collections::VecDeque;
-
 use leasehold_lease::id::{Attempt, DemandId, Fence, JobKey, RunId, RunKey};
 use leasehold_lease::op::{
     Accepted, CancelAnswer, ClaimAnswer, CloseAnswer, HeartbeatAnswer, Stamped, TriggerAnswer, UnblockAnswer,
@@ -35,12 +33,30 @@ pub(super) fn stamped<A>(row: &Row, read: impl FnOnce(&str) -> Read<A>) -> Read<
     Ok(Stamped { now: Millis(row.at), revision: unsigned("a revision", row.revision)?, answer })
 }
 
-/// Rows behind the one that carries the clock.
-pub(super) fn checked<A>(rows: Vec<Row>, read: impl Fn(&str) -> Read<A>) -> Read<Checked<Vec<A>>> {
-    let mut rows = VecDeque::from(rows);
-    let clock = rows.pop_front().ok_or_else(|| WireError::new("an answer", "the clock is missing"))?;
-    let answer = rows.iter().map(|row| read(text("an answer", row)?)).collect::<Read<_>>()?;
-    Ok(Checked { now: Millis(clock.at), answer })
+/// Rows behind the one that carries the clock, as far as they can be read. What cannot, which a newer host may have written,
+/// is told and left out, so that it does not spoil the others.
+pub(super) fn sound<A>(doing: &str, rows: Vec<Row>, read: impl Fn(&str) -> Read<A>) -> Read<Checked<Vec<A>>> {
+    let now = time_of(&rows)?;
+    let sound = |row: &Row| match text("an answer", row).and_then(&read) {
+        Ok(answer) => Some(answer),
+        Err(error) => {
+            left_out(doing, &error);
+            None
+        }
+    };
+    Ok(Checked { now, answer: rows[1..].iter().filter_map(sound).collect() })
+}
+
+/// The row behind the one that carries the clock, if there is one.
+pub(super) fn maybe_one<A>(rows: Vec<Row>, read: impl Fn(&str) -> Read<A>) -> Read<Checked<Option<A>>> {
+    let now = time_of(&rows)?;
+    let answer = rows.get(1).map(|row| read(text("an answer", row)?)).transpose()?;
+    Ok(Checked { now, answer })
+}
+
+fn left_out(doing: &str, error: &WireError) {
+    let error = error as &dyn std::error::Error;
+    tracing::warn!(error, "a record cannot be read and is left out while {doing}; see what its row holds");
 }
 
 /// The rows of an answer without a clock.
@@ -101,8 +117,15 @@ pub(super) fn standings(keys: &[RunKey], rows: Vec<Row>) -> Read<Checked<Vec<Run
     if rows.len() != keys.len() + 1 {
         return Err(WireError::new("where runs stand", "it is not one row a run"));
     }
-    let answer = keys.iter().zip(&rows[1..]).map(|(key, row)| standing(key.clone(), text("where a run stands", row)?));
-    Ok(Checked { now, answer: answer.collect::<Read<_>>()? })
+    let answer = keys.iter().zip(&rows[1..]).map(|(key, row)| {
+        let stands = text("where a run stands", row).and_then(|said| standing(key.clone(), said));
+        // One that cannot be read is left unknown: no claim for it is answered either.
+        stands.unwrap_or_else(|error| {
+            left_out("checking runs", &error);
+            RunStanding { key: key.clone(), standing: None, newest_started: None, newest_skipped: None }
+        })
+    });
+    Ok(Checked { now, answer: answer.collect() })
 }
 
 fn time_of(rows: &[Row]) -> Read<Millis> {

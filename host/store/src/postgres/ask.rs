@@ -375,6 +375,27 @@ pub(super) fn unfinished(tenants: &[TenantName], after: Option<&RunKey>, limit: 
     to_json(&Ask { tenants, after: after.map(RunColumns::from), limit: most(limit) })
 }
 
+pub(super) fn jobs(after: Option<&JobKey>, limit: usize) -> String {
+    #[derive(Serialize)]
+    struct Ask<'a> {
+        tenant: &'a str,
+        name: &'a str,
+        limit: i64,
+    }
+    // No tenant's name is empty.
+    let (tenant, name) = after.map_or(("", ""), |key| (key.tenant.as_str(), key.name.as_str()));
+    to_json(&Ask { tenant, name, limit: most(limit) })
+}
+
+pub(super) fn job(job: &JobKey) -> String {
+    #[derive(Serialize)]
+    struct Ask<'a> {
+        tenant: &'a str,
+        name: &'a str,
+    }
+    to_json(&Ask { tenant: job.tenant.as_str(), name: job.name.as_str() })
+}
+
 pub(super) fn check(runs: &[RunKey]) -> String {
     #[derive(Serialize)]
     struct Ask<'a> {

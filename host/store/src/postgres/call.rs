@@ -51,6 +51,7 @@ function!(TELL_TIME, "tell_time");
 function!(SHOW, "show");
 function!(HISTORY, "history");
 function!(LIST_JOBS, "list_jobs");
+function!(SHOW_JOB, "show_job");
 function!(KEEP_TOLD, "keep_told");
 function!(READ_TOLD, "read_told");
 function!(REPORT_HOST, "report_host");

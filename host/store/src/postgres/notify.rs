@@ -8,7 +8,7 @@ use leasehold_lease::id::JobKey;
 use serde::{Deserialize, Serialize};
 use sqlx::Executor;
 use sqlx::postgres::{PgListener, PgPoolOptions};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -28,6 +28,9 @@ const CHANNEL: &str = "leasehold";
 /// Hints that may wait to be sent; what is beyond is left to polling.
 const QUEUE: usize = 256;
 
+/// How long a release or a trigger waits for its hint to be sent.
+const PATIENCE: Duration = Duration::from_millis(50);
+
 /// A connection that heard nothing for so long is asked whether it is still there.
 const QUIET: Duration = Duration::from_secs(30);
 
@@ -36,7 +39,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Sends hints to other hosts and hears theirs. Dropping it ends both.
 pub(super) struct Hints {
-    queue: mpsc::Sender<JobKey>,
+    queue: mpsc::Sender<Hint>,
     listening: JoinHandle<()>,
 }
 
@@ -50,11 +53,22 @@ impl Hints {
         Ok(Hints { queue, listening })
     }
 
-    /// Tells other hosts, some time soon.
-    pub(super) fn send(&self, job: &JobKey) {
+    /// Tells other hosts, and returns when they are told, or after [`PATIENCE`] at most: a process that has released or
+    /// triggered something may end right after.
+    pub(super) async fn send(&self, job: &JobKey) {
+        let (told, done) = oneshot::channel();
         // A full queue means that hosts are told about many jobs already; this one they find by polling.
-        let _ = self.queue.try_send(job.clone());
+        if self.queue.try_send(Hint { job: job.clone(), told }).is_ok() {
+            // Polling is what is promised.
+            let _ = timeout(PATIENCE, done).await;
+        }
     }
+}
+
+/// A job to tell of; whoever waits for that is told by the other end's drop.
+struct Hint {
+    job: JobKey,
+    told: oneshot::Sender<()>,
 }
 
 impl Drop for Hints {
@@ -69,19 +83,22 @@ struct WakeAsk {
 }
 
 /// Sends what has gathered while the last message was under way, in one transaction.
-async fn send(mut hints: mpsc::Receiver<JobKey>, mut link: Link) {
+async fn send(mut hints: mpsc::Receiver<Hint>, mut link: Link) {
     // Ahead of the first hint: a host that hands over is gone a moment after it.
     if let Err(error) = link.connect().await {
         tracing::debug!(server = link.server(), %error, "hints are sent when the server is back");
     }
     while let Some(first) = hints.recv().await {
-        let mut jobs = BTreeSet::from([first.to_string()]);
+        let mut gathered = vec![first];
         while let Ok(next) = hints.try_recv() {
-            jobs.insert(next.to_string());
+            gathered.push(next);
         }
+        let (jobs, waiting): (BTreeSet<String>, Vec<_>) =
+            gathered.into_iter().map(|hint| (hint.job.to_string(), hint.told)).unzip();
         if let Err(fault) = link.call(&WAKE, &to_json(&WakeAsk { jobs }), CALL_LIMIT, deadline()).await {
             tracing::debug!(server = link.server(), ?fault, "other hosts were not told, and will find out by polling");
         }
+        drop(waiting);
     }
 }
 
@@ -145,12 +162,12 @@ async fn hear_until_lost(mut listener: PgListener, namespace: &str, wakeups: &Wa
 
 fn wake(payload: &str, namespace: &str, wakeups: &Wakeups) {
     #[derive(Deserialize)]
-    struct Hint {
+    struct Heard {
         namespace: String,
         job: String,
     }
     // The channel is open to everyone in the database: what is not a hint of ours is left alone.
-    let Ok(hint) = from_json::<Hint>("a hint", payload) else { return };
+    let Ok(hint) = from_json::<Heard>("a hint", payload) else { return };
     if hint.namespace == namespace
         && let Ok(job) = hint.job.parse()
     {

@@ -67,11 +67,17 @@ impl RedisStore {
         read().map_err(unreadable(DOING))
     }
 
-    pub(super) async fn read_jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
+    pub(super) async fn read_jobs(
+        &self,
+        after: Option<&JobKey>,
+        limit: usize,
+    ) -> Result<Checked<Vec<JobView>>, StoreError> {
         const DOING: &str = "reading the jobs";
         let work = async {
             let mut found = Checked { now: self.read_now().await?, answer: Vec::new() };
-            let jobs = self.all_jobs().await?;
+            let mut jobs = self.all_jobs().await?;
+            jobs.drain(..after.map_or(0, |after| jobs.partition_point(|job| job <= after)));
+            jobs.truncate(limit);
             let pieces = pieces(jobs.iter().map(|job| &job.tenant), JOBS);
             for wave in pieces.chunks(WAVE) {
                 let call_of = |piece: &Piece| {
@@ -90,6 +96,22 @@ impl RedisStore {
             Ok(found)
         };
         self.within_limit(DOING, work).await
+    }
+
+    pub(super) async fn read_job(&self, job: &JobKey) -> Result<Checked<Option<JobView>>, StoreError> {
+        const DOING: &str = "reading a job";
+        // Whether it is known is asked apart: the script answers for one that is not as for one that has no runs.
+        let names = self.server.keys.tenant(&job.tenant) + "jobs";
+        let known = self.calls.call(DOING, &Call::plain("ZSCORE").arg(names).arg(job.name.as_str())).await?;
+        if known == Value::Nil {
+            return Ok(Checked { now: self.read_now().await?, answer: None });
+        }
+        let call = Call::script(&self.server.scripts.jobs, &self.server.keys.tenant(&job.tenant));
+        let answer = self.calls.call(DOING, &call.arg(job.name.as_str())).await?;
+        let (now, views) = job_views(&[job], answer).map_err(unreadable(DOING))?;
+        let cannot_be_read = || WireError::new("a job", "its record cannot be read (above: why)");
+        let view = views.into_iter().next().ok_or_else(cannot_be_read).map_err(unreadable(DOING))?;
+        Ok(Checked { now, answer: Some(view) })
     }
 
     /// Every job of every tenant, in order.

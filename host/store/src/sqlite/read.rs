@@ -1,6 +1,6 @@
 //! What people and backups look at. Nothing here decides or changes anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName};
 use leasehold_lease::log::LogLine;
@@ -125,16 +125,32 @@ fn history_of_all(db: &Connection, arguments: impl Params) -> Result<Vec<RunView
     Ok(found)
 }
 
-/// All jobs, ordered by key.
-pub(super) fn jobs(db: &Connection) -> Result<Vec<JobView>, Fault> {
-    let mut statement = db.prepare_cached(include_str!("sql/all_jobs.sql"))?;
-    let mut rows = statement.query([])?;
-    let mut known = BTreeMap::new();
+/// Jobs, ordered by key.
+pub(super) fn jobs(db: &Connection, after: Option<&JobKey>, limit: usize) -> Result<Vec<JobView>, Fault> {
+    // No tenant's name is empty.
+    let (tenant, name) = after.map_or(("", ""), |key| (key.tenant.as_str(), key.name.as_str()));
+    let mut statement = db.prepare_cached(include_str!("sql/jobs.sql"))?;
+    let mut rows = statement.query((tenant, name, codec::limit(limit)))?;
+    let mut views = Vec::new();
     while let Some(row) = rows.next()? {
         let row = Columns::new(row, &|| "a job".to_owned());
-        known.insert(row.job_key()?, load::decode_job(&row)?);
+        let key = row.job_key()?;
+        let read = load::decode_job(&row).and_then(|(row, job)| job_view(db, key.clone(), row, job));
+        match read {
+            Ok(view) => views.push(view),
+            Err(Fault::Damaged { what, reason }) => {
+                tracing::warn!(job = %key, what, reason, "a record cannot be read and is left out while listing jobs");
+            }
+            Err(fault) => return Err(fault),
+        }
     }
-    known.into_iter().map(|(key, (row, job))| job_view(db, key, row, job)).collect()
+    Ok(views)
+}
+
+/// One job, if it is known.
+pub(super) fn job(db: &Connection, key: &JobKey) -> Result<Option<JobView>, Fault> {
+    let found = load::job_record(db, key)?;
+    found.map(|(row, job)| job_view(db, key.clone(), row, job)).transpose()
 }
 
 fn job_view(db: &Connection, key: JobKey, row: i64, job: Job) -> Result<JobView, Fault> {

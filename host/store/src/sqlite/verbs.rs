@@ -181,9 +181,16 @@ impl LeaseStore for SqliteStore {
         self.reads.call("reading the history", work).await
     }
 
-    async fn jobs(&self) -> Result<Checked<Vec<JobView>>, StoreError> {
-        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::jobs(db)? });
+    async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Checked<Vec<JobView>>, StoreError> {
+        let after = after.cloned();
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::jobs(db, after.as_ref(), limit)? });
         self.reads.call("listing jobs", work).await
+    }
+
+    async fn job(&self, job: &JobKey) -> Result<Checked<Option<JobView>>, StoreError> {
+        let key = job.clone();
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::job(db, &key)? });
+        self.reads.call("reading a job", work).await
     }
 
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {

@@ -1,6 +1,6 @@
 //! What people ask for: runs on demand, cancels, holds, drained hosts, jobs that go.
 
-use leasehold_lease::policy::Overlap;
+use leasehold_lease::policy::{Overlap, Policy};
 use leasehold_lease::run::Status;
 use leasehold_simulator::Fault;
 
@@ -36,15 +36,31 @@ fn on_demand_runs_that_wait_run_one_after_the_other_oldest_first() {
 
 #[test]
 fn an_on_demand_run_lets_a_due_slot_go_first() {
-    let played = Scene::every_ten_minutes(2, 20 * S)
-        .at(185 * S, Fault::Trigger { runs: 1 })
-        .at(186 * S, Fault::Trigger { runs: 1 })
-        .until(300 * S)
+    for seed in 0..10 {
+        let mut scene = Scene::every_ten_minutes(1, 20 * S).seed(seed).policy(|policy| {
+            policy.jitter = std::time::Duration::from_secs(10);
+        });
+        scene.plan.wakeups = 100;
+        // While the slot waits its jitter.
+        let played = scene.at(FIRST + 1, Fault::Trigger { runs: 1 }).until(300 * S).play();
+        let starts = played.all("start");
+        assert_eq!(starts.len(), 2, "seed {seed}\n{}", played.told());
+        assert_eq!(starts[0].run, Some(crate::scene::slot_at(FIRST)), "seed {seed}\n{}", played.told());
+        assert!(starts[1].at >= starts[0].at + 20 * S, "seed {seed}\n{}", played.told());
+    }
+}
+
+#[test]
+fn a_run_that_waits_is_not_given_up_while_a_host_offers_its_job_however_long_its_lease() {
+    // The other host, which does not offer it, sees it wait for longer than two leases of the default.
+    let played = Scene::every_ten_minutes(2, 250 * S)
+        .policy(|policy| *policy = Policy::with_lease(std::time::Duration::from_secs(300)))
+        .at(5 * S, Fault::Withdraw { host: 1, lasts: 700 * S })
+        .at(210 * S, Fault::Trigger { runs: 1 })
+        .until(750 * S)
         .play();
-    // The first runs from about 190 to 210 and makes the slot skip; then the second, and no slot in its way.
-    assert_eq!(played.run_count(), 2, "{}", played.told());
-    assert!(played.demands().iter().all(|(_, run)| run.status == Status::Success), "{}", played.told());
-    assert!(played.count("skip") >= 1);
+    assert_eq!(played.demands()[0].1.status, Status::Success, "{}", played.told());
+    assert_eq!(played.count("closed"), 0, "{}", played.told());
 }
 
 #[test]
@@ -114,6 +130,18 @@ fn a_host_that_is_drained_no_more_takes_part_again() {
     let played = Scene::new(1, 60 * S, S).at(30 * S, Fault::Drain { host: 0, lasts: 100 * S }).until(150 * S).play();
     // The newest slot that it did not take is caught up as after a start.
     assert_eq!(played.started(), [(20 * S, 1), (80 * S, 1), (140 * S, 1)], "{}", played.told());
+}
+
+#[test]
+fn slots_that_fall_due_while_every_host_drains_are_told_as_missed() {
+    let mut scene = Scene::new(2, 10 * S, S).until(100 * S);
+    for host in 0..2 {
+        scene = scene.at(25 * S, Fault::Drain { host, lasts: 30 * S });
+    }
+    let played = scene.play();
+    let started: Vec<_> = played.started().into_iter().map(|(slot, _)| slot).collect();
+    assert_eq!(started, [10, 20, 50, 60, 70, 80, 90].map(|slot| slot * S), "{}", played.told());
+    assert!(played.count("missed") >= 1, "{}", played.told());
 }
 
 #[test]

@@ -111,11 +111,6 @@ impl Played {
         self.0.seen.get(what).copied().unwrap_or(0)
     }
 
-    /// How many runs there are in the record.
-    pub(crate) fn run_count(&self) -> usize {
-        self.0.job.runs.len()
-    }
-
     pub(crate) fn run(&self, slot: Ms) -> &Run {
         &self.0.job.runs[&slot_at(slot)]
     }

@@ -31,7 +31,7 @@ async fn jobs_of_a_plugin_that_does_not_serve_are_known_and_not_offered() {
     b.write("acme/core.wasm", "a core module");
     let catalog = b.scan().await;
     assert!(catalog.jobs.is_empty());
-    let idle: Vec<_> = catalog.idle.iter().map(|idle| format!("{}: {}", idle.spec.key, idle.reason)).collect();
+    let idle: Vec<_> = catalog.idle.iter().map(|idle| format!("{}: {}", idle.spec.key, idle.reason())).collect();
     assert_eq!(
         idle,
         [

@@ -115,7 +115,20 @@ BEGIN
 END
 $$;
 
--- All jobs, ordered by key, each with its newest run.
+-- A job with its newest run.
+CREATE OR REPLACE FUNCTION leasehold.whole_job(j leasehold.jobs) RETURNS json
+LANGUAGE sql STABLE AS $$
+    SELECT json_build_object(
+        'tenant', j.tenant, 'name', j.name, 'revision', j.revision, 'newest_started', j.newest_started,
+        'newest_skipped', j.newest_skipped, 'since', j.since, 'fingerprint', j.fingerprint,
+        'last_offered', j.last_offered, 'hold', j.hold, 'stored', j.stored,
+        'unfinished', j.running + j.pending,
+        'last', (
+            SELECT leasehold.whole_run(j, r)
+            FROM leasehold.newest_runs(j.id, -9223372036854775808, NULL, 1) r))
+$$;
+
+-- "tenant","name" (after which; empty: from the first),"limit". Jobs, ordered by key.
 CREATE OR REPLACE FUNCTION leasehold.list_jobs(doc jsonb) RETURNS SETOF leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -124,15 +137,26 @@ BEGIN
     PERFORM leasehold.guard(doc);
     RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
     RETURN QUERY
-    SELECT 0, at, j.revision, json_build_object(
-        'tenant', j.tenant, 'name', j.name, 'revision', j.revision, 'newest_started', j.newest_started,
-        'newest_skipped', j.newest_skipped, 'since', j.since, 'fingerprint', j.fingerprint,
-        'last_offered', j.last_offered, 'hold', j.hold, 'stored', j.stored,
-        'unfinished', j.running + j.pending,
-        'last', (
-            SELECT leasehold.whole_run(j, r)
-            FROM leasehold.newest_runs(j.id, -9223372036854775808, NULL, 1) r))::text
-    FROM leasehold.jobs j WHERE j.namespace = doc->>'namespace' ORDER BY j.tenant, j.name;
+    SELECT 0, at, j.revision, leasehold.whole_job(j)::text
+    FROM (
+        SELECT * FROM leasehold.jobs p
+        WHERE p.namespace = doc->>'namespace' AND (p.tenant, p.name) > (doc->>'tenant', doc->>'name')
+        ORDER BY p.tenant, p.name LIMIT (doc->>'limit')::bigint) j
+    ORDER BY j.tenant, j.name;
+END
+$$;
+
+-- "tenant","name". The job, if it is known.
+CREATE OR REPLACE FUNCTION leasehold.show_job(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    at bigint := leasehold.clock();
+BEGIN
+    PERFORM leasehold.guard(doc);
+    RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
+    RETURN QUERY
+    SELECT 0, at, j.revision, leasehold.whole_job(j)::text FROM leasehold.jobs j
+    WHERE j.namespace = doc->>'namespace' AND j.tenant = doc->>'tenant' AND j.name = doc->>'name';
 END
 $$;
 

@@ -49,7 +49,7 @@ async fn two_namespaces_of_one_database_never_meet() {
         }
     });
     assert!(twice.await.is_err());
-    let jobs = production.jobs().await.expect("jobs").answer;
+    let jobs = production.jobs(None, 100).await.expect("jobs").answer;
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].revision, 2, "a claim and a trigger of its own");
 }

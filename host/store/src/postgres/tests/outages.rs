@@ -254,7 +254,7 @@ async fn an_emptied_database_refuses_old_runners_and_is_told_again_who_it_is() {
     run(&database.url, EMPTY).await;
     assert_eq!(beat(&*first, &job("held"), &held).await.expect("an answer"), HeartbeatAnswer::Refused);
     assert_eq!(finish(&*first, &job("held"), &held).await.expect("an answer"), Accepted::Refused);
-    assert_eq!(first.jobs().await.expect("jobs").answer, Vec::new(), "a refusal creates nothing");
+    assert_eq!(first.jobs(None, 100).await.expect("jobs").answer, Vec::new(), "a refusal creates nothing");
     let mut db = database.connect().await;
     let calling = async {
         loop {

@@ -62,7 +62,7 @@ impl Far {
     }
 
     async fn known(&self, job: &JobKey) -> Option<JobView> {
-        let jobs = self.direct.jobs().await.expect("jobs").answer;
+        let jobs = self.direct.jobs(None, 100).await.expect("jobs").answer;
         jobs.into_iter().find(|view| view.key == *job)
     }
 }

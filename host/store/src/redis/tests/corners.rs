@@ -51,7 +51,7 @@ async fn now(bench: &Bench) -> Millis {
 }
 
 async fn view(bench: &Bench, job: &JobKey) -> JobView {
-    let jobs = bench.store.jobs().await.expect("jobs").answer;
+    let jobs = bench.store.jobs(None, 100).await.expect("jobs").answer;
     jobs.into_iter().find(|view| view.key == *job).expect("the job")
 }
 

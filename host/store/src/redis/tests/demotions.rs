@@ -105,7 +105,7 @@ async fn after_a_failover_the_old_runner_is_refused(kind: RedisKind) {
     assert_eq!(at_new.identity().await.expect("it"), at_old.identity().await.expect("it"), "it was replicated");
     assert_eq!(beat(&at_new, &job("a"), &won).await.expect("an answer"), HeartbeatAnswer::Refused);
     assert_eq!(finish(&at_new, &job("a"), &won).await.expect("an answer"), Accepted::Refused);
-    assert_eq!(at_new.jobs().await.expect("jobs").answer, [], "a refusal makes nothing");
+    assert_eq!(at_new.jobs(None, 100).await.expect("jobs").answer, [], "a refusal makes nothing");
     let again = win(&at_new, &job("a"), now).await;
     // The old primary comes back as a replica, and has lost what it acknowledged.
     follow(&old, &new).await;
@@ -158,7 +158,7 @@ async fn changes_that_wait_together_hold_up_neither_each_other_nor_reads(kind: R
     while let Some(error) = claims.join_next().await {
         let error = error.expect("no panic");
         assert!(told(&error).contains("0 of the 1 replicas"), "{}", told(&error));
-        store.jobs().await.expect("reading goes on");
+        store.jobs(None, 100).await.expect("reading goes on");
     }
     replica.thaw().expect("it goes on");
     let accepted = until_answered(async || finish(&*store, &job("a"), &won).await).await;

@@ -26,7 +26,7 @@ async fn look(store: &RedisStore, job: &JobKey, run: &RunId) -> Option<RunView> 
 }
 
 async fn view(store: &RedisStore, job: &JobKey) -> JobView {
-    let jobs = store.jobs().await.expect("jobs").answer;
+    let jobs = store.jobs(None, 100).await.expect("jobs").answer;
     jobs.into_iter().find(|view| view.key == *job).expect("the job")
 }
 
@@ -131,7 +131,7 @@ async fn a_verb_of_several_calls_is_bounded_as_one() {
     proxy.heal().await;
     let again = until_answered(|| slow.claim(&job, &ask)).await;
     assert!(matches!(again.answer, ClaimAnswer::Won { .. }) && again.revision == 1, "{again:?}");
-    assert_eq!(direct.jobs().await.expect("jobs").answer.len(), 2);
+    assert_eq!(direct.jobs(None, 100).await.expect("jobs").answer.len(), 2);
 }
 
 /// Many tenants take no longer than one, and are answered in the order of their keys.

@@ -90,7 +90,7 @@ async fn a_frozen_server_bounds_every_call_and_may_still_do_it(kind: RedisKind) 
     let again = until_answered(|| store.claim(&b, &ask)).await;
     assert!(matches!(again.answer, ClaimAnswer::Won { .. }), "the same attempt: {again:?}");
     assert_eq!(again.revision, 1, "the first sending was done, or the second: not both");
-    assert!(store.jobs().await.expect("jobs").answer.iter().all(|view| view.key != c), "it was not sent");
+    assert!(store.jobs(None, 100).await.expect("jobs").answer.iter().all(|view| view.key != c), "it was not sent");
 }
 
 /// After FLUSHALL a run is unknown: its runner is refused, and nothing that it sends makes anything. New runs start,
@@ -112,7 +112,7 @@ async fn after_a_flush_the_old_runner_is_refused_and_makes_nothing(kind: RedisKi
     // The store may have been told who it is.
     assert!(keys.iter().all(|key| key.ends_with(":about")), "a refusal makes nothing: {keys:?}");
     win(&*store, &job, now).await;
-    let jobs = store.jobs().await.expect("jobs").answer;
+    let jobs = store.jobs(None, 100).await.expect("jobs").answer;
     assert_eq!(jobs.iter().map(|view| view.key.clone()).collect::<Vec<_>>(), [job]);
     assert_eq!(store.identity().await.expect("an identity"), identity);
 }

@@ -127,7 +127,7 @@ async fn a_slot_at_the_ends_of_time_is_early_or_late() {
     assert_eq!(answer(i64::MAX).await, ClaimAnswer::Early);
     assert_eq!(answer(i64::MIN).await, ClaimAnswer::Late);
     assert_eq!(answer(0).await, ClaimAnswer::Late);
-    assert_eq!(store.jobs().await.expect("jobs").answer, []);
+    assert_eq!(store.jobs(None, 100).await.expect("jobs").answer, []);
 }
 
 /// A record that someone has overwritten is told for its own run, and the others get their answers.
@@ -164,7 +164,7 @@ async fn a_broken_record_does_not_spoil_the_others() {
         let runs = store.unfinished(&tenants, None, limit).await.expect("runs").answer;
         assert_eq!(runs.into_iter().map(|run| run.key.job).collect::<Vec<_>>(), sound[..limit.min(2)]);
     }
-    let jobs = store.jobs().await.expect("jobs").answer;
+    let jobs = store.jobs(None, 100).await.expect("jobs").answer;
     assert_eq!(jobs.into_iter().map(|view| view.key).collect::<Vec<_>>(), sound);
     let keys: Vec<RunKey> = ["a", "b", "c"].map(|name| RunKey { job: job(name), run: slot(now) }).to_vec();
     let found = store.check(&keys).await.expect("runs").answer;
@@ -179,7 +179,7 @@ async fn a_server_with_too_few_replicas_changes_nothing_and_says_so() {
     let store = store(&server.url()).await;
     let now = store.now().await.expect("the time");
     let won = win(&*store, &job("a"), now).await;
-    let before = store.jobs().await.expect("jobs").answer;
+    let before = store.jobs(None, 100).await.expect("jobs").answer;
     let _: () = run(&server.url(), &["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
     let offers = [(job("a"), Announce { fingerprint: "x".into() }), (job("b"), Announce { fingerprint: "x".into() })];
     for error in [
@@ -191,7 +191,7 @@ async fn a_server_with_too_few_replicas_changes_nothing_and_says_so() {
         assert!(matches!(error, StoreError::NotSent { .. }), "{}", told(&error));
         assert!(told(&error).contains("NOREPLICAS"), "{}", told(&error));
     }
-    assert_eq!(store.jobs().await.expect("jobs").answer, before, "nothing was done");
+    assert_eq!(store.jobs(None, 100).await.expect("jobs").answer, before, "nothing was done");
     let _: () = run(&server.url(), &["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
     let renewed = until_answered(async || beat(&*store, &job("a"), &won).await).await;
     assert!(matches!(renewed, HeartbeatAnswer::Renewed { .. }), "{renewed:?}");
@@ -280,7 +280,7 @@ async fn names_are_taken_as_they_are() {
         assert!(matches!(&answer, ClaimAnswer::Won { payload: Some(payload), .. } if payload == id.as_bytes()), "{id}");
         assert_eq!(finish(&*store, &job("a"), &ask).await.expect("an answer"), Accepted::Done);
     }
-    let view = store.jobs().await.expect("jobs").answer;
+    let view = store.jobs(None, 100).await.expect("jobs").answer;
     assert_eq!((view[0].unfinished, view[0].newest_started), (0, None));
 }
 

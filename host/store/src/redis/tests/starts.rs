@@ -180,12 +180,12 @@ async fn two_namespaces_are_apart() {
     win(&prod, &job("a"), now).await;
     let trigger = leasehold_lease::op::Trigger { id: "r".parse().expect("an id"), payload: None, pending_max: 1 };
     prod.trigger(&job("a"), &trigger).await.expect("an answer");
-    assert_eq!(staging.jobs().await.expect("jobs").answer, []);
+    assert_eq!(staging.jobs(None, 100).await.expect("jobs").answer, []);
     win(&staging, &job("a"), now).await;
     staging.trigger(&job("b"), &trigger).await.expect("an answer");
     let woken = tokio::time::timeout(PATIENCE, heard.recv()).await.expect("it comes");
     assert_eq!(woken.expect("the store lives"), job("b"), "the other one's trigger was not heard");
-    assert_eq!(prod.jobs().await.expect("jobs").answer.len(), 1);
+    assert_eq!(prod.jobs(None, 100).await.expect("jobs").answer.len(), 1);
 }
 
 /// A look must not give a namespace that was emptied a new identity: hosts that still work in it would refuse it.

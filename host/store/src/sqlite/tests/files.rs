@@ -36,10 +36,10 @@ async fn a_file_keeps_identity_and_records_when_it_is_opened_again() {
     let store = SqliteStore::open(&file(&folder)).unwrap();
     let identity = store.identity().await.unwrap();
     store.announce(&[(job("a"), Announce { fingerprint: "x".into() })]).await.unwrap();
-    let jobs = store.jobs().await.unwrap().answer;
+    let jobs = store.jobs(None, 100).await.unwrap().answer;
     drop(store);
     let store = SqliteStore::open(&file(&folder)).unwrap();
-    assert_eq!((store.identity().await.unwrap(), store.jobs().await.unwrap().answer), (identity, jobs));
+    assert_eq!((store.identity().await.unwrap(), store.jobs(None, 100).await.unwrap().answer), (identity, jobs));
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn a_file_that_a_newer_version_migrated_meanwhile_is_written_no_more() {
     let error = store.announce(&offer).await.unwrap_err();
     let StoreError::Rejected { source, .. } = &error else { panic!("{error:?}") };
     assert!(source.to_string().contains("update and restart"), "{source}");
-    assert!(store.jobs().await.is_err());
+    assert!(store.jobs(None, 100).await.is_err());
 }
 
 #[tokio::test]
@@ -113,17 +113,30 @@ async fn a_reader_waits_for_no_writer_and_changes_nothing() {
     let store = SqliteStore::open(&file(&folder)).unwrap();
     let offer = [(job("a"), Announce { fingerprint: "x".into() })];
     store.announce(&offer).await.unwrap();
-    let jobs = store.jobs().await.unwrap().answer;
+    let jobs = store.jobs(None, 100).await.unwrap().answer;
     // Longer than anybody waits for a lock: it is held until the end of the test.
     let writer = Connection::open(file(&folder)).unwrap();
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
     let reader = SqliteStore::open_for_reading(&file(&folder)).unwrap();
     assert_eq!(reader.identity().await.unwrap(), store.identity().await.unwrap());
-    assert_eq!(reader.jobs().await.unwrap().answer, jobs);
+    assert_eq!(reader.jobs(None, 100).await.unwrap().answer, jobs);
     writer.execute_batch("ROLLBACK").unwrap();
     let error = reader.announce(&offer).await.unwrap_err();
     assert!(matches!(error, StoreError::NotSent { .. }), "{error:?}");
-    assert_eq!(store.jobs().await.unwrap().answer, jobs);
+    assert_eq!(store.jobs(None, 100).await.unwrap().answer, jobs);
+}
+
+#[tokio::test]
+async fn a_host_starts_while_another_one_stands_still_in_the_middle_of_a_write() {
+    let folder = fast_folder();
+    let identity = SqliteStore::open(&file(&folder)).unwrap().identity().await.unwrap();
+    // Longer than anybody waits for a lock: it is held until the end of the test.
+    let writer = Connection::open(file(&folder)).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let store = SqliteStore::open(&file(&folder)).unwrap();
+    assert_eq!(store.identity().await.unwrap(), identity);
+    writer.execute_batch("ROLLBACK").unwrap();
+    store.announce(&[(job("a"), Announce { fingerprint: "x".into() })]).await.unwrap();
 }
 
 #[test]

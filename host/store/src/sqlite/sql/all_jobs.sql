@@ -1,2 +1,0 @@
--- All jobs, ordered by key.
-SELECT * FROM jobs ORDER BY tenant, name
