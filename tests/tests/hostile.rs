@@ -26,10 +26,20 @@ fn forever(call: &str) -> String {
     format!("(loop $more {call} (br $more))")
 }
 
-/// Takes pages, or elements, until there are no more.
+/// Takes pages until there are no more.
 const GROW: &str = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)";
-const GROW_TABLE: &str = "(loop $more
-    (br_if $more (i32.ne (table.grow $t (ref.null func) (i32.const 1000)) (i32.const -1)))) (unreachable)";
+
+/// One table has at most 100 000 elements, which is less than the guest may have.
+fn growing_sixteen_tables() -> Vec<u8> {
+    let tables: String = (0..16).map(|n| format!("(table $t{n} 0 funcref)")).collect();
+    let grow = |n| {
+        format!(
+            "(loop $more{n}
+               (br_if $more{n} (i32.ne (table.grow $t{n} (ref.null func) (i32.const 1000)) (i32.const -1))))"
+        )
+    };
+    guest(&tables, &format!("{} (unreachable)", (0..16).map(grow).collect::<String>()))
+}
 
 fn growing_thirty_two_memories() -> Vec<u8> {
     let more: String = (1..32).map(|n| format!("(memory $m{n} 1)")).collect();
@@ -47,7 +57,7 @@ fn guests_that_take_what_they_can_leave_a_neighbour_s_heartbeat_alone() {
         deed("recursion", guest("(func $deep (call $deep))", "(call $deep)"), "stack: "),
         deed("memory", guest("", GROW), "memory: "),
         deed("memories", growing_thirty_two_memories(), "memory: "),
-        deed("table", guest("(table $t 0 funcref)", GROW_TABLE), "memory: "),
+        deed("tables", growing_sixteen_tables(), "memory: "),
         deed("random", guest(RANDOM, &random_forever()), "timeout: "),
         deed("handles", guest(TIMER, &forever("(drop (call $timer (i64.const 1)))")), "handles: "),
         deed("sleep", guest(SLEEP, &forever("(drop (call $sleep (i64.const -1)))")), "timeout: "),

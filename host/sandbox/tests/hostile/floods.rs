@@ -55,7 +55,7 @@ fn writes(stream: &str, prepare: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn endless_output_on_a_standard_stream_is_bounded_and_the_guest_goes_on_until_its_timeout() {
-    let limits = Limits { timeout: millis(1_000), ..tight() };
+    let limits = Limits { timeout: millis(2_000), ..tight() };
     for stream in ["stdout", "stderr"] {
         let (ended, lines) =
             hostile_with_log(writes(stream, "(i32.store8 (i32.const 8095) (i32.const 10))"), limits).await;
