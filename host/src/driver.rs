@@ -138,7 +138,12 @@ struct Stopping {
     force: Vec<(Mono, JobKey)>,
     /// When the host ends in any case.
     end: Mono,
+    /// How often the store has taken no change since, because its disk is full.
+    refused_for_room: u32,
 }
+
+/// After so many no more changes are tried: what is to be handed over cannot be.
+const REFUSED_FOR_ROOM: u32 = 3;
 
 impl Driver {
     /// A driver that has not begun.
@@ -228,7 +233,12 @@ impl Driver {
             News::AnswersWritten => self.answers_written(),
             News::Reported(reported) => self.reported(reported),
             News::Hosts(hosts, now) => self.compare(hosts, now),
-            News::Store { side, began, trouble } => self.store_heard(side, began, trouble),
+            News::Store { side, began, trouble, full } => {
+                if full && let Some(stopping) = &mut self.stopping {
+                    stopping.refused_for_room += 1;
+                }
+                self.store_heard(side, began, trouble);
+            }
         }
     }
 
@@ -337,12 +347,12 @@ impl Driver {
         }
         tracing::info!(running = self.guests.len(), "stopping: no new runs; what runs is asked to end and handed over");
         let now = clock::mono();
-        self.stopping = Some(Stopping { force: Vec::new(), end: now });
+        self.stopping = Some(Stopping { force: Vec::new(), end: now, refused_for_room: 0 });
         self.places.close();
         for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
             self.feed(job, Input::Stop);
         }
-        let mut plan = Stopping { force: Vec::new(), end: now };
+        let mut plan = Stopping { force: Vec::new(), end: now, refused_for_room: 0 };
         for (job, entry) in self.jobs.iter().filter(|(_, entry)| !entry.agent.is_idle()) {
             let Some(policy) = entry.serving.back().map(|offered| &offered.spec.policy) else { continue };
             plan.end = plan.end.max(now + policy.stop_timeout);
@@ -353,12 +363,20 @@ impl Driver {
         self.stopping = Some(plan);
     }
 
-    /// H5: when all is handed over, or the stop timeout has passed; what still runs then is left to its lease.
+    /// H5: when all is handed over, or the stop timeout has passed; what still runs then is left to its lease. Sooner, when
+    /// nothing runs any more and the store has no room to be told so.
     fn has_ended(&self) -> bool {
         let Some(stopping) = &self.stopping else { return false };
         let idle = self.jobs.values().all(|entry| entry.agent.is_idle());
         if !idle && clock::mono() >= stopping.end {
             tracing::warn!("the stop timeout has passed; backups take over what is left when its leases run out");
+            return true;
+        }
+        if !idle && self.guests.is_empty() && stopping.refused_for_room >= REFUSED_FOR_ROOM {
+            tracing::warn!(
+                "the store's disk is full, so that nothing can be handed over; backups take over what is left when its leases \
+                 run out"
+            );
             return true;
         }
         if idle {

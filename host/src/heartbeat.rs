@@ -314,7 +314,7 @@ impl Beating {
         let failed = move |why: String| {
             log_failure("renewing leases", &why, &down);
             // The host has ended: nobody is left to hear it.
-            let _ = news.send(News::Store { side: Side::Held, began: sent, trouble: Some(why) });
+            let _ = news.send(News::Store { side: Side::Held, began: sent, trouble: Some(why), full: false });
         };
         let tell = move |tokens, answers| {
             // The thread has ended: nobody is left to act on it.

@@ -18,7 +18,6 @@ pub mod memory;
 pub mod outcome;
 mod places;
 pub mod plugins;
-pub mod regular_file;
 pub mod running;
 pub mod status;
 mod throttle;
@@ -26,3 +25,4 @@ pub mod zones;
 
 pub use driver::{SILENT_AFTER, guest_limits};
 pub use host::{Host, HostParts, StartError, TenantQuota};
+pub use leasehold_sandbox::regular_file;

@@ -2,7 +2,7 @@
 
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
-use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, Frame, GuestEnd, HandlerError, Limits, StopReason};
+use leasehold_sandbox::{Ended, ErrorInfo, FailureKind, GuestEnd, HandlerError, Limits, StopReason};
 
 /// What follows from the end of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,11 +77,20 @@ pub(crate) fn failure(end: &GuestEnd) -> Failure {
 }
 
 fn by_handler(info: &ErrorInfo, retryable: bool) -> Failure {
-    // Nobody can pass his own error off as the host's verdict, nor as the one that stands for a word of the contract.
-    let mut words = FailureKind::ALL.iter().map(|kind| kind.as_str()).chain([CANCELLED]);
-    let is_ours = words.any(|word| info.code.trim().eq_ignore_ascii_case(word));
-    let code = if is_ours { format!("handler:{}", info.code.trim()) } else { info.code.clone() };
+    let code = match may_be_taken_for_ours(&info.code) {
+        true => format!("handler:{}", info.code.trim()),
+        false => info.code.clone(),
+    };
     Failure { code, message: info.message.clone(), details: info.details.clone(), retryable }
+}
+
+/// Nobody can pass his own error off as the host's verdict, nor as the one that stands for a word of the contract: not by the
+/// word itself, not with something behind it that reads like the host's message, and not with letters that look alike.
+fn may_be_taken_for_ours(code: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let first = code.trim().split(|c: char| !is_part(c)).next().unwrap_or_default();
+    let mut words = FailureKind::ALL.iter().map(|kind| kind.as_str()).chain([CANCELLED]);
+    !code.is_ascii() || words.any(|word| first.eq_ignore_ascii_case(word))
 }
 
 /// After the deadline, anything but ok is a timeout; what the guest said stands in the details.
@@ -117,9 +126,9 @@ fn traces(failure: &leasehold_sandbox::Failure) -> Vec<(String, String)> {
 }
 
 /// A line a frame; frames that follow one another and are the same, as in recursion, are one line.
-fn backtrace(frames: &[Frame]) -> String {
-    let line = |same: &[Frame]| match same.len() {
-        1 => same[0].to_string(),
+fn backtrace(frames: &[String]) -> String {
+    let line = |same: &[String]| match same.len() {
+        1 => same[0].clone(),
         times => format!("{} ({times} times)", same[0]),
     };
     frames.chunk_by(|one, other| one == other).map(line).collect::<Vec<_>>().join("\n")
@@ -183,6 +192,7 @@ mod tests {
             (FailureKind::Budget, "budget"),
             (FailureKind::Handles, "handles"),
             (FailureKind::Random, "random"),
+            (FailureKind::CallTooLarge, "call-too-large"),
             (FailureKind::OutputTooLarge, "output-too-large"),
             (FailureKind::Start, "start"),
             (FailureKind::Host, "host"),
@@ -204,6 +214,9 @@ mod tests {
         let codes = ["cancelled", " timeout\n", "Timeout", "timeouts", "upstream-timeout", "handler:timeout", ""];
         let recorded = ["handler:cancelled", "handler:timeout", "handler:Timeout", "timeouts", "upstream-timeout"];
         assert_eq!(codes.map(said)[..5], recorded);
+        for forged in ["trap: wasm trap: unreachable", "timeout\u{200b}", "t\u{456}meout", "timeout."] {
+            assert_eq!(said(forged), format!("handler:{forged}"));
+        }
         assert_eq!((said("handler:timeout").as_str(), said("").as_str()), ("handler:timeout", ""));
     }
 
@@ -257,8 +270,7 @@ mod tests {
 
     #[test]
     fn frames_of_a_recursion_are_one_line() {
-        let frame = |name: &str| Frame { function: name.to_owned(), file: None, line: None };
-        let frames = ["deep", "deep", "deep", "handle", "deep"].map(frame);
+        let frames = ["deep", "deep", "deep", "handle", "deep"].map(str::to_owned);
         assert_eq!(backtrace(&frames), "deep (3 times)\nhandle\ndeep");
     }
 }

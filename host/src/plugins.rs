@@ -29,6 +29,8 @@ mod payloads;
 mod standing;
 mod state;
 
+pub use leasehold_sandbox::PLUGIN_FILE_MAX;
+
 pub use catalog::{Catalog, IdleJob, JobSpec, LoadedPlugin, OfferedJob, Refused};
 pub use grants::{JobGrants, PluginGrants, grants_of};
 pub use look::{DEFAULT_TENANT, PluginId};
@@ -37,8 +39,6 @@ pub use standing::{JobStanding, Odd, PluginState, Standing, Survey, Version};
 use follow::{Pace, Publish, Watch};
 use load::Context;
 
-/// No plugin's file is longer than this, in bytes.
-pub const PLUGIN_FILE_MAX: u64 = 64 << 20;
 /// The payloads of one tenant's jobs take no more memory than this, in bytes.
 const PAYLOADS_MAX: u64 = 64 << 20;
 

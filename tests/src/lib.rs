@@ -5,6 +5,7 @@
 //! `scripts/build-plugins` and `cargo build -p leasehold` first.
 
 mod host;
+pub mod neighbour;
 mod watchdog;
 mod witness;
 mod workplace;

@@ -1,5 +1,10 @@
 //! A store that answers questions and takes no changes, as one on a full disk does.
 
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
 use leasehold_tests::{HostProcess, Workplace, soon_then_rarely};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -36,4 +41,48 @@ fn heartbeats_that_fail_are_told_once_as_store_down_and_fill_no_log() {
     assert!(status.success(), "{stderr}");
     let lines = stderr.lines().filter(|line| line.contains("renewing leases")).count();
     assert!((1..=2).contains(&lines), "{lines} lines: {stderr}");
+}
+
+/// A file system of its own that is soon full; gone with its owner.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// None where this user may not have one, which is said.
+    fn at(path: PathBuf) -> Option<SmallDisk> {
+        fs::create_dir_all(&path).expect("a folder can be made");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&path).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: a small file system can be mounted by root only");
+            return None;
+        }
+        Some(SmallDisk(path))
+    }
+
+    fn fill(&self) {
+        let mut filler = fs::File::create(self.0.join("filler")).expect("there is room for a name");
+        while filler.write_all(&[0; 4096]).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Its folder goes with the workplace; a test that fails should say why, and not this.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_host_whose_store_has_no_room_ends_without_waiting_for_some() {
+    let w = Workplace::new(CONFIGURATION);
+    let Some(disk) = SmallDisk::at(w.path().join(".leasehold")) else { return };
+    w.install("unruly", "job.wasm");
+    w.write("plugins/job.toml", soon_then_rarely("waits", "payload = { do = \"wait\", ms = 100000 }"));
+    let mut host = w.serve();
+    host.wait_for("claimed", "default/waits");
+    disk.fill();
+    of_host(&mut host, "store-down");
+    host.terminate();
+    let (status, stderr) = host.ended();
+    assert!(status.success(), "{stderr}");
+    assert!(stderr.contains("the store's disk is full") && !stderr.contains("stop timeout has passed"), "{stderr}");
 }

@@ -66,6 +66,11 @@ impl Attempt {
         }
     }
 
+    /// When it began, by the clock it was made with.
+    pub(crate) fn started(&self) -> Duration {
+        self.started
+    }
+
     /// Time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         (self.clock)().saturating_sub(self.started)

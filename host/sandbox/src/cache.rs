@@ -218,7 +218,9 @@ impl CodeCache {
         // SAFETY: the bytes must be what wasmtime's compiler wrote for this engine, and must not change while they are mapped.
         // They were written by this program, started as a compiler, from wasmtime's output: nobody else can have put them there,
         // because the directory (checked when it was opened) and the file (checked above) belong to this user and give nobody
-        // else access. They do not change: a compiler has ended, with all it may have started, before its file gets this
+        // else access. The path, which has no links in it, is resolved once for each of these looks: it could lead elsewhere
+        // meanwhile only for who may rename a folder above the directory, and that is for the host's user to see to, as with
+        // the host's own program; within the directory, only hosts of this user rename files. They do not change: a compiler has ended, with all it may have started, before its file gets this
         // name, and files are replaced by rename, never written in place. They are whole, and what the disk did to them is
         // noticed: the checksum, made from wasmtime's output in memory, was compared with what a read of the whole file gave,
         // just now or since the machine was started, and nothing has written to the file from then on. They fit the engine: its

@@ -95,8 +95,9 @@ fn config() -> Config {
         .max_wasm_stack(WASM_STACK)
         .async_stack_size(ASYNC_STACK)
         .memory_init_cow(true)
-        // Fixed, not from the environment: it decides what compiled code contains, and so whether it loads.
-        .wasm_backtrace_details(WasmBacktraceDetails::Enable)
+        // Files and lines would be read from the plugin's debug sections by the host itself, whenever a guest traps: as much
+        // of them as a stranger has written, and no limit counts it.
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_backtrace_max_frames(NonZeroUsize::new(MAX_FRAMES))
         .cranelift_opt_level(OptLevel::Speed);
     config
@@ -138,11 +139,6 @@ pub(crate) fn guest_runtime(threads: usize) -> io::Result<Runtime> {
         .event_interval(1)
         .global_queue_interval(1)
         .build()
-}
-
-/// The thread that watches deadlines and signals: never held up by a guest.
-pub(crate) fn supervising_runtime() -> io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(1).thread_name("guest-watch").enable_time().build()
 }
 
 /// Lookups of names at a time: each has a thread until it ends by itself.

@@ -1,13 +1,13 @@
-//! One running attempt as its owner sees it, and the watch kept over it.
+//! One running attempt as its owner sees it, and what is made of its guest's end.
 
+use std::any::Any;
 use std::collections::BTreeSet;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{self, AssertUnwindSafe};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{oneshot, watch};
-use tokio::task::{JoinError, JoinHandle};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
@@ -18,7 +18,7 @@ use crate::guest::{self, Called, LeaseLost, Stage};
 use crate::imports::bindings::leasehold::job::types;
 use crate::limits::{Breach, Limits};
 use crate::memory::{MemoryFull, WantOfMemory};
-use crate::outcome::{Ended, ErrorInfo, Failure, FailureKind, Frame, GuestEnd, HandlerError};
+use crate::outcome::{Ended, ErrorInfo, Failure, FailureKind, GuestEnd, HandlerError};
 use crate::signal::{Force, Signal, StopReason};
 use crate::text;
 
@@ -86,32 +86,29 @@ impl Drop for Execution {
     }
 }
 
-/// Keeps the attempt's deadlines until its guest has ended, and says what came of it. Runs apart from the guests.
-pub(crate) async fn supervise(attempt: Arc<Attempt>, mut guest: JoinHandle<(Called, Option<StopReason>)>) -> Ended {
-    let limits = attempt.limits;
-    let mut soft = pin!(tokio::time::sleep(limits.soft_deadline()));
-    let mut hard = pin!(tokio::time::sleep(limits.timeout));
-    let (mut asked, mut forced) = (false, false);
-    let called = loop {
-        tokio::select! {
-            called = &mut guest => break called,
-            () = &mut soft, if !asked => {
-                asked = true;
-                attempt.signal.stop(StopReason::Deadline);
-            }
-            () = &mut hard, if !forced => {
-                forced = true;
-                attempt.signal.force_by_timeout();
-            }
-        }
-    };
+/// What the call of a guest came to: its end and why it had been asked to stop by then, or a panic of the host's.
+pub(crate) type Outcome = Result<(Called, Option<StopReason>), Box<dyn Any + Send>>;
+
+/// Waits for a call. H6: a panic in a host function ends it alone.
+pub(crate) async fn outcome(call: impl Future<Output = (Called, Option<StopReason>)>) -> Outcome {
+    let mut call = pin!(call);
+    // What panicked is not polled again, only dropped.
+    poll_fn(|cx| match panic::catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}
+
+/// The end of an attempt whose guest is gone.
+pub(crate) fn ended(attempt: &Attempt, outcome: Outcome) -> Ended {
     attempt.log.finish();
-    let (called, stop) = match called {
+    let (called, stop) = match outcome {
         // What stopped it is what had been said by then; but a loss overrides all, however late it comes.
         Ok((called, stop)) => (Ok(called), attempt.signal.reason().filter(|_| attempt.signal.is_lost()).or(stop)),
-        Err(error) => (Err(error), attempt.signal.reason()),
+        Err(panic) => (Err(panic), attempt.signal.reason()),
     };
-    Ended { end: judge(&attempt, called), stop, usage: attempt.usage() }
+    Ended { end: judge(attempt, called), stop, usage: attempt.usage() }
 }
 
 /// The end of an attempt whose guest was not even tried.
@@ -123,8 +120,10 @@ pub(crate) fn not_started(attempt: &Attempt, kind: FailureKind, message: String)
 const MAX_MESSAGE: usize = 8 * 1024;
 const MAX_PANIC: usize = 1024;
 const MAX_FRAME_TEXT: usize = 256;
+/// Honest names of generic Rust functions have up to some hundred bytes.
+const MAX_MANGLED: usize = 4 * 1024;
 
-fn judge(attempt: &Attempt, called: Result<Called, JoinError>) -> GuestEnd {
+fn judge(attempt: &Attempt, called: Result<Called, Box<dyn Any + Send>>) -> GuestEnd {
     match called {
         Ok(Called::Returned(Ok(output))) if output.len() > attempt.limits.output => {
             let message =
@@ -142,11 +141,8 @@ fn judge(attempt: &Attempt, called: Result<Called, JoinError>) -> GuestEnd {
             GuestEnd::Failure(failure(attempt, kind, message + ", while it waited for the host", None))
         }
         // H6: even a fault of the host's own functions costs one run only.
-        Err(error) => {
-            let message = match error.try_into_panic() {
-                Ok(panic) => format!("a host function panicked: {}", panic_message(panic.as_ref())),
-                Err(error) => error.to_string(),
-            };
+        Err(panic) => {
+            let message = format!("a host function panicked: {}", text::of_panic(panic.as_ref()));
             tracing::error!(message, "the host failed while it executed a guest");
             GuestEnd::Failure(failure(attempt, FailureKind::Host, message, None))
         }
@@ -183,31 +179,35 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
     if let Some(broken) = limit_of_the_engine(error, &message, &attempt.limits) {
         return broken;
     }
+    // wasmtime's words for more than may be copied; nothing of it is what limits call fuel.
+    if message.contains("fuel allocated for hostcalls") {
+        return too_much_at_once(&attempt.limits, stage, error);
+    }
     if let Some(full) = attempt.growth_refused() {
         return out_of_memory(attempt, full, error);
     }
     if guest::is_want_of_room(error) {
         return (FailureKind::NoResources, message);
     }
-    // wasmtime's words for more than may be copied; nothing of it is what limits call fuel.
-    let is_too_much = message.contains("fuel allocated for hostcalls");
     match stage {
-        // Without frames nothing of the guest was running: it is the result that was too much to be copied.
-        Stage::Running if !error.is::<WasmBacktrace>() && is_too_much => {
-            let limit = attempt.limits.output;
-            (FailureKind::OutputTooLarge, format!("the result is far larger than the {limit} bytes allowed"))
-        }
-        _ if is_too_much => {
-            let limit = attempt.limits.hostcall_fuel();
-            let message = format!(
-                "the guest handed the host more in one call than the {limit} bytes that a call may carry; checkpoints, values, \
-                 requests and log lines may be far smaller only"
-            );
-            (FailureKind::Trap, message)
-        }
         Stage::Start if !error.is::<Trap>() => (FailureKind::Start, format!("{error:#}")),
         _ => (FailureKind::Trap, trap_message(error, message, &attempt.log.stderr_tail())),
     }
+}
+
+/// The guest wanted the host to copy more than it does.
+fn too_much_at_once(limits: &Limits, stage: &Stage, error: &wasmtime::Error) -> (FailureKind, String) {
+    // Without frames nothing of the guest was running: it is its result.
+    if matches!(stage, Stage::Running) && !error.is::<WasmBacktrace>() {
+        let limit = limits.output;
+        return (FailureKind::OutputTooLarge, format!("the result is far larger than the {limit} bytes allowed"));
+    }
+    let limit = text::size(limits.hostcall_fuel());
+    let message = format!(
+        "the guest handed the host more in one call than the {limit} that are looked at; checkpoints, values, requests, \
+         names and log lines may be far smaller only"
+    );
+    (FailureKind::CallTooLarge, message)
 }
 
 /// Limits that wasmtime itself keeps. It has no types for most of these errors, so they are known by its words; no guest has
@@ -303,15 +303,13 @@ fn failure(attempt: &Attempt, kind: FailureKind, message: String, trace: Option<
     }
 }
 
-fn frame(frame: &wasmtime::FrameInfo) -> Frame {
-    let clean = |name: &str| text::bound(&text::escape(name), MAX_FRAME_TEXT);
-    let symbol = frame.symbols().first();
-    let name = symbol.and_then(|symbol| symbol.name()).or(frame.func_name());
-    Frame {
-        function: name.map_or_else(|| format!("function {}", frame.func_index()), |name| clean(&demangled(name))),
-        file: symbol.and_then(|symbol| symbol.file()).map(clean),
-        line: symbol.and_then(|symbol| symbol.line()),
-    }
+fn frame(frame: &wasmtime::FrameInfo) -> String {
+    // Demangling takes the longer the longer a name is.
+    let name = frame.func_name().map(|name| text::bound(name, MAX_MANGLED));
+    // A frame is a line: a name of several lines would be as many frames.
+    let one_line = |name: &str| text::escape(name).replace('\n', "\\u{a}");
+    let shown = |name: String| text::bound(&one_line(&demangled(&name)), MAX_FRAME_TEXT);
+    name.map_or_else(|| format!("function {}", frame.func_index()), shown)
 }
 
 /// Rust's own manglings; the hash at the end tells nobody anything.
@@ -338,14 +336,6 @@ fn error_info(info: types::ErrorInfo, limits: &Limits) -> ErrorInfo {
         message: text::bound(&info.message, limits.error_message),
         details: info.details.into_iter().take(limits.error_details).map(detail).collect(),
     }
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }
 
 #[cfg(test)]

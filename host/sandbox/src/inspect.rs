@@ -3,7 +3,7 @@
 use wasmparser::Parser;
 use wasmtime::Engine;
 
-use crate::plugin::{Digest, MAX_PLUGIN_BYTES};
+use crate::plugin::{Digest, PLUGIN_FILE_MAX};
 use crate::refusal::Refusal;
 use crate::scan::{self, Structure};
 
@@ -124,8 +124,8 @@ pub(crate) fn kind_of(bytes: &[u8]) -> FileKind {
 
 /// Whether a file's size and first bytes are those of something with a structure.
 fn first_bytes_fit(kind: FileKind, bytes: &[u8]) -> Result<(), Refusal> {
-    if bytes.len() as u64 > MAX_PLUGIN_BYTES {
-        return Err(Refusal::TooLarge { limit: MAX_PLUGIN_BYTES });
+    if bytes.len() as u64 > PLUGIN_FILE_MAX {
+        return Err(Refusal::TooLarge { limit: PLUGIN_FILE_MAX });
     }
     Err(match kind {
         FileKind::Component | FileKind::CoreModule => return Ok(()),

@@ -84,9 +84,11 @@ impl Limits {
         (rate * CALLS_AT_ONCE).saturating_add(u64::try_from(accrued).unwrap_or(u64::MAX))
     }
 
-    /// Bytes a guest may hand to the host in one call, its payload's size and a margin; a compare-and-set carries two values.
+    /// Bytes a guest may hand to the host in one call before nothing of it is even looked at. It is several times what any
+    /// call takes, so that a call which is too large is answered as that: a checkpoint of a mebibyte is four as a list of
+    /// numbers in JSON.
     pub(crate) fn hostcall_fuel(&self) -> usize {
-        self.payload.max(2 * MIB).saturating_add(MIB)
+        self.payload.max(7 * MIB).saturating_add(MIB)
     }
 
     /// Bytes a handler's result may have before it is not even copied out of the guest.

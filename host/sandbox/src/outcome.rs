@@ -58,8 +58,9 @@ pub struct Failure {
     pub kind: FailureKind,
     /// What happened, for people.
     pub message: String,
-    /// Where the guest was, innermost first, at most 20 frames; empty where that is not known.
-    pub backtrace: Vec<Frame>,
+    /// Where the guest was: the names of functions, innermost first, at most 20; empty where that is not known. A function
+    /// without a name is told by its index.
+    pub backtrace: Vec<String>,
     /// The last lines of the guest's standard error: a panic's message is there.
     pub stderr: String,
 }
@@ -93,6 +94,8 @@ pub enum FailureKind {
     Handles,
     /// Asked for more random bytes in one call than it may.
     Random,
+    /// Handed the host more in one call than is even looked at.
+    CallTooLarge,
     /// Was interrupted by [`Signal::force`](crate::Signal::force).
     Interrupted,
     /// Called the host after its lease was lost.
@@ -110,7 +113,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// All kinds.
-    pub const ALL: [FailureKind; 16] = [
+    pub const ALL: [FailureKind; 17] = [
         FailureKind::Trap,
         FailureKind::Stack,
         FailureKind::Exit,
@@ -121,6 +124,7 @@ impl FailureKind {
         FailureKind::Budget,
         FailureKind::Handles,
         FailureKind::Random,
+        FailureKind::CallTooLarge,
         FailureKind::Interrupted,
         FailureKind::Lost,
         FailureKind::OutputTooLarge,
@@ -142,6 +146,7 @@ impl FailureKind {
             FailureKind::Budget => "budget",
             FailureKind::Handles => "handles",
             FailureKind::Random => "random",
+            FailureKind::CallTooLarge => "call-too-large",
             FailureKind::Interrupted => "interrupted",
             FailureKind::Lost => "lost",
             FailureKind::OutputTooLarge => "output-too-large",
@@ -155,28 +160,6 @@ impl FailureKind {
 impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-/// One function of a backtrace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
-    /// Its name, demangled, or its index where it has none.
-    pub function: String,
-    /// The source file, where the plugin carries debug information.
-    pub file: Option<String>,
-    /// The line in that file.
-    pub line: Option<u32>,
-}
-
-impl fmt::Display for Frame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.function)?;
-        match (&self.file, self.line) {
-            (Some(file), Some(line)) => write!(f, " at {file}:{line}"),
-            (Some(file), None) => write!(f, " at {file}"),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -1,10 +1,8 @@
 //! A plugin that is ready to start.
 
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
+use std::io::Read;
 use std::ops::Deref;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,9 +13,10 @@ use crate::guest::Guest;
 use crate::imports::bindings::JobPre;
 use crate::inspect::Inspection;
 use crate::refusal::{PluginError, Refusal};
+use crate::regular_file;
 
-/// The most bytes a plugin's file may have.
-pub(crate) const MAX_PLUGIN_BYTES: u64 = 64 * 1024 * 1024;
+/// No plugin's file is longer than this, in bytes.
+pub const PLUGIN_FILE_MAX: u64 = 64 << 20;
 
 /// The SHA-256 of a plugin's bytes: what an attempt records as the code it ran.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -160,18 +159,13 @@ impl fmt::Debug for Plugin {
 /// [`PluginError::Read`], or [`Refusal::TooLarge`].
 pub fn read_plugin_file(path: &Path) -> Result<Vec<u8>, PluginError> {
     let failed = |source| PluginError::Read { path: path.to_owned(), source: Arc::new(source) };
-    // Opening a pipe must not wait for a writer.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
-    }
-    let mut bytes = Vec::with_capacity(metadata.len().min(MAX_PLUGIN_BYTES) as usize);
+    let file = regular_file::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    let mut bytes = Vec::with_capacity(size.min(PLUGIN_FILE_MAX) as usize);
     // One byte more than allowed shows that there is more, however the file grows meanwhile.
-    file.take(MAX_PLUGIN_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MAX_PLUGIN_BYTES {
-        return Err(Refusal::TooLarge { limit: MAX_PLUGIN_BYTES }.into());
+    file.take(PLUGIN_FILE_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > PLUGIN_FILE_MAX {
+        return Err(Refusal::TooLarge { limit: PLUGIN_FILE_MAX }.into());
     }
     Ok(bytes)
 }

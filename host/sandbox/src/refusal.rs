@@ -258,6 +258,8 @@ pub enum Counted {
     CoreImports,
     /// Items of passive element segments.
     PassiveElements,
+    /// Bytes of all types.
+    TypeBytes,
     /// Bytes of one function.
     BodyBytes,
     /// Locals of one function.
@@ -279,6 +281,7 @@ impl Counted {
             Counted::Globals => "globals",
             Counted::CoreImports => "imports of core modules",
             Counted::PassiveElements => "items in passive element segments",
+            Counted::TypeBytes => "bytes of types",
             Counted::BodyBytes => "bytes in one function",
             Counted::Locals => "locals in one function",
             Counted::Imports => "imports",

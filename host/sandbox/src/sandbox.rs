@@ -138,7 +138,6 @@ pub struct Sandbox {
     /// Places for guests.
     places: Arc<Semaphore>,
     guests: Background,
-    watch: Background,
     /// Where requests of guests run.
     _network: Background,
     http: Arc<HttpClient>,
@@ -164,7 +163,7 @@ impl Lane {
             metered,
         };
         let linker = imports::linker(&engine).map_err(SandboxError::engine)?;
-        let ticker = Ticker::start(&engine).map_err(SandboxError::Threads)?;
+        let ticker = Ticker::start(&engine, settings.clock.clone()).map_err(SandboxError::Threads)?;
         let (clock, refused, slow) = (settings.clock.clone(), Refused::default(), Slow::default());
         Ok(Lane { loader: Arc::new(Loader { engine, linker, cache, compiler, clock, refused, slow }), ticker })
     }
@@ -192,7 +191,6 @@ impl Sandbox {
             long_compilers: Turns::new(compilers.div_ceil(2), compilers.div_ceil(2)),
             places: Arc::new(Semaphore::new(settings.max_guests as usize)),
             guests: Background::new(engine::guest_runtime(settings.guest_threads.max(1)))?,
-            watch: Background::new(engine::supervising_runtime())?,
             _network: network,
             http: Arc::new(http),
             settings,
@@ -219,15 +217,13 @@ impl Sandbox {
         let share = MemoryShare::new(self.memory.clone(), run.tenant.clone(), tenant_memory);
         let outward = self.outward(&run, tenant_memory, effects);
         let call = Call { plugin: plugin.clone(), run, input, idempotency_secret, share, metered, outward };
-        let (ticking, ours) = (self.ticking(metered), attempt.clone());
-        let guest = self.guests.spawn(async move {
+        let ticking = self.ticking(&attempt, metered);
+        self.guests.spawn(async move {
+            let outcome = execution::outcome(guest::call(attempt.clone(), call)).await;
             // Both end with the instance, before the end is told.
-            let (_place, _ticking) = (place, ticking);
-            guest::call(ours, call).await
-        });
-        self.watch.spawn(async move {
+            drop((place, ticking));
             // Nobody listens any more when the execution was dropped.
-            let _ = end.send(execution::supervise(attempt, guest).await);
+            let _ = end.send(execution::ended(&attempt, outcome));
         });
         execution
     }
@@ -249,11 +245,11 @@ impl Sandbox {
         Outward { effects, http: self.http.clone(), sender }
     }
 
-    fn ticking(&self, metered: bool) -> Ticking {
+    fn ticking(&self, attempt: &Attempt, metered: bool) -> Ticking {
         let lane = self.metered.lock().unwrap_or_else(PoisonError::into_inner);
         match &*lane {
-            Some(lane) if metered => lane.ticker.ticking(),
-            _ => self.plain.ticker.ticking(),
+            Some(lane) if metered => lane.ticker.ticking(attempt),
+            _ => self.plain.ticker.ticking(attempt),
         }
     }
 

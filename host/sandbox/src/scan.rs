@@ -3,6 +3,8 @@
 //! Compilers can be made to use minutes and gigabytes by small files, so what is compiled is bounded in every dimension that
 //! was seen to do so. The largest honest guest known has 14 modules, 13 354 functions, a body of 427 KB and 271 locals.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use wasmparser::{BinaryReaderError, ElementItems, ElementKind, ElementSectionReader, FunctionBody, Parser, Payload};
 
@@ -25,6 +27,9 @@ const MAX_CORE_IMPORTS: u64 = 10_000;
 /// counts. In all 64 instances that a guest may have this is a MiB, as much as the engine gives to everything else that
 /// instances hold outside of memories and tables. Compilers make none: the items of active segments go into the table.
 const MAX_PASSIVE_ELEMENTS: u64 = 1_000;
+/// Bytes of all sections of types. The engine keeps some sixty bytes for each of them as long as the plugin is loaded, which
+/// no limit of memory counts. The largest honest guest known has 18 KB.
+const MAX_TYPE_BYTES: u64 = 64 * 1024;
 const MAX_BODY: u64 = 1024 * 1024;
 const MAX_LOCALS: u64 = 2_000;
 /// Imports and exports of the component itself.
@@ -87,6 +92,7 @@ struct Scan {
     globals: u64,
     core_imports: u64,
     passive_elements: u64,
+    type_bytes: u64,
     instances: Instances,
 }
 
@@ -116,6 +122,9 @@ impl Scan {
                 at_most(Counted::Components, self.components, MAX_COMPONENTS)?;
             }
             Payload::End(_) => self.depth = self.depth.saturating_sub(1),
+            Payload::TypeSection(types) => self.types(types.range())?,
+            Payload::CoreTypeSection(types) => self.types(types.range())?,
+            Payload::ComponentTypeSection(types) => self.types(types.range())?,
             Payload::FunctionSection(functions) => {
                 self.functions += u64::from(functions.count());
                 at_most(Counted::Functions, self.functions, MAX_FUNCTIONS)?;
@@ -154,6 +163,11 @@ impl Scan {
             _ => {}
         }
         Ok(())
+    }
+
+    fn types(&mut self, section: Range<usize>) -> Result<(), Stop> {
+        self.type_bytes += section.len() as u64;
+        at_most(Counted::TypeBytes, self.type_bytes, MAX_TYPE_BYTES)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Strings that come from guests: bounded before they are kept, escaped before they are shown.
 
+use std::any::Any;
 use std::borrow::Cow;
 
 /// Makes a guest's text safe to show on a terminal or in a report: control characters, lone carriage returns, Unicode line
@@ -38,6 +39,12 @@ pub(crate) fn size(bytes: usize) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{bytes} bytes"), |(unit, name)| format!("{} {name}", bytes / unit))
+}
+
+/// What a panic said.
+pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 const MARK: &str = "…";

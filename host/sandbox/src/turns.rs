@@ -21,6 +21,8 @@ struct Queue {
     free: usize,
     /// What one tenant may have.
     of_tenant: usize,
+    /// Only for tenants that have no turn.
+    kept: usize,
     /// How many turns have begun: their order.
     begun: u64,
     /// Who waits or has a turn. A tenant that does neither is forgotten.
@@ -38,7 +40,13 @@ struct Tenant {
 
 impl Turns {
     pub(crate) fn new(at_a_time: usize, of_tenant: usize) -> Turns {
-        Turns(Arc::new(Mutex::new(Queue { free: at_a_time, of_tenant, begun: 0, tenants: Vec::new() })))
+        Turns(Arc::new(Mutex::new(Queue { free: at_a_time, of_tenant, kept: 0, begun: 0, tenants: Vec::new() })))
+    }
+
+    /// The same, and the last so many turns go only to tenants that have none.
+    pub(crate) fn keeping(self, kept: usize) -> Turns {
+        lock(&self.0).kept = kept;
+        self
     }
 
     /// Waits for a turn. Dropping the future gives the place in the queue up.
@@ -46,7 +54,7 @@ impl Turns {
         let waiting = {
             let mut queue = lock(&self.0);
             let busy = queue.tenant(tenant).busy;
-            if queue.free > 0 && busy < queue.of_tenant {
+            if queue.may_begin(busy) {
                 queue.free -= 1;
                 queue.begin(tenant);
                 return Turn { queue: Arc::clone(&self.0), tenant: tenant.to_owned() };
@@ -83,6 +91,12 @@ impl Queue {
         &mut self.tenants[at]
     }
 
+    /// Whether a tenant that has so many turns may have another.
+    fn may_begin(&self, busy: usize) -> bool {
+        let kept = if busy == 0 { 0 } else { self.kept };
+        self.free > kept && busy < self.of_tenant
+    }
+
     fn begin(&mut self, name: &str) {
         self.begun += 1;
         let begun = self.begun;
@@ -106,11 +120,10 @@ impl Queue {
             tenant.waiting.retain(|waiting| !waiting.is_closed());
         }
         self.forget_idle();
-        let of_tenant = self.of_tenant;
-        let may = |tenant: &&mut Tenant| !tenant.waiting.is_empty() && tenant.busy < of_tenant;
-        let waiting = self.tenants.iter_mut().filter(may);
-        let next = waiting.min_by_key(|tenant| (tenant.busy, tenant.last))?;
-        let (name, waiting) = (next.name.clone(), next.waiting.pop_front()?);
+        let may = |tenant: &&Tenant| !tenant.waiting.is_empty() && self.may_begin(tenant.busy);
+        let waiting = self.tenants.iter().filter(may);
+        let name = waiting.min_by_key(|tenant| (tenant.busy, tenant.last))?.name.clone();
+        let waiting = self.tenant(&name).waiting.pop_front()?;
         self.free -= 1;
         self.begin(&name);
         Some((name, waiting))
@@ -208,6 +221,21 @@ mod tests {
         assert!(turn_of(&mut another).is_some());
         drop(held);
         assert!(turn_of(&mut third).is_some());
+    }
+
+    #[test]
+    fn the_turns_that_are_kept_go_to_tenants_that_have_none() {
+        let turns = Turns::new(4, 2).keeping(2);
+        let at_once = |tenant| turn_of(&mut (Box::pin(turns.take(tenant)) as Waiting<'_>));
+        let held = [at_once("a").expect("it is free"), at_once("a").expect("more than are kept are free")];
+        let first_of_b = at_once("b").expect("it has none");
+        let mut second_of_b = waits(&turns, "b");
+        let first_of_c = at_once("c").expect("it has none");
+        drop(first_of_c);
+        assert!(turn_of(&mut second_of_b).is_none(), "two are free, and kept");
+        drop(held);
+        assert!(turn_of(&mut second_of_b).is_some());
+        drop(first_of_b);
     }
 
     #[test]

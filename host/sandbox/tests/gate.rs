@@ -88,6 +88,29 @@ async fn a_body_whose_head_has_arrived_is_read_to_its_end_in_doubt() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_answered_before_it_has_gone_out_goes_no_further_in_doubt() {
+    const BODY: usize = 1 << 20;
+    let sandbox = sandbox();
+    let server = Server::start(Manner::Early("HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nhello")).await;
+    let gate = Arc::new(ManualGate::new(GateState::Open));
+    let ask = Ask { method: "POST", body: Some(vec![b'x'; BODY]), ..get(server.url()) };
+    let execution = start_effects(&sandbox, asking(&ask), behind(&gate, &[&server.url()])).await;
+    // Memories are pages and tables are addresses: the odd bytes are the response's first.
+    let answered = async {
+        while sandbox.memory().used() % 8 != 5 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(millis(60_000), answered).await.expect("the head and five bytes have arrived");
+    gate.set(GateState::InDoubt);
+    assert_eq!(output(&execution.await), b"E1");
+    server.resume();
+    server.until(|seen| seen.ended == 1).await;
+    let seen = server.seen();
+    assert!(seen.resets == 1 && seen.late_bytes < BODY, "{} resets, {} bytes", seen.resets, seen.late_bytes);
+}
+
+#[tokio::test]
 async fn a_loss_wakes_every_waiting_request_and_nothing_is_sent_after_it() {
     let sandbox = sandbox();
     // Held before it connects.
@@ -236,9 +259,11 @@ async fn what_one_attempt_saves_the_next_one_loads_and_more_than_the_limit_is_re
     }
     assert_eq!(effects.storage.load_state().await, Ok(Some(b"value".to_vec())));
     assert_eq!(effects.storage.kv_get("key").await, Ok(Some(b"value".to_vec())));
-    let large = "(drop (memory.grow (i32.const 20)))";
+    let large = "(drop (memory.grow (i32.const 70)))";
     for (import, params, call, expected) in [
         ("state.save", "i32 i32 i32", "(i32.const 0) (i32.const 1048577)", b"E1"),
+        // A mebibyte as a list of numbers in JSON.
+        ("state.save", "i32 i32 i32", "(i32.const 0) (i32.const 4194304)", b"E1"),
         ("kv.set", "i32 i32 i32 i32 i32", "(i32.const 4096) (i32.const 3) (i32.const 0) (i32.const 1048577)", b"E1"),
         ("kv.set", "i32 i32 i32 i32 i32", "(i32.const 4096) (i32.const 513) (i32.const 0) (i32.const 1)", b"E1"),
     ] {

@@ -14,7 +14,12 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
 
 async fn said(sandbox: &Sandbox, ask: &Ask, effects: Effects) -> String {
     let ended = start_effects(sandbox, asking(ask), effects).await.await;
-    String::from_utf8_lossy(output(&ended)).into_owned()
+    let said = output(&ended);
+    if let (true, Some((error, bound))) = (ask.bound, said.split_at_checked(2)) {
+        let bound = bound.try_into().map(u64::from_le_bytes).expect("a number of 64 bits");
+        return format!("{} {bound}", String::from_utf8_lossy(error));
+    }
+    String::from_utf8_lossy(said).into_owned()
 }
 
 async fn status(sandbox: &Sandbox, ask: Ask, effects: Effects) -> u16 {
@@ -226,11 +231,16 @@ async fn an_endless_body_is_too_large_and_so_is_one_that_says_so() {
     let endless = Server::start(Manner::Endless("HTTP/1.1 200 OK\r\n\r\n", vec![b'x'; 1 << 16])).await;
     let chunk = [b"10000\r\n".to_vec(), vec![b'x'; 0x10000], b"\r\n".to_vec()].concat();
     let chunked = Server::start(Manner::Endless("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", chunk)).await;
-    let says = Server::start(Manner::Says("HTTP/1.1 200 OK\r\ncontent-length: 16777217\r\n\r\n".into())).await;
+    let mut servers = vec![endless, chunked];
+    for length in ["16777217", "18446744073709551615", "99999999999999999999"] {
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+        servers.push(Server::start(Manner::Says(answer.into())).await);
+    }
     let sandbox = sandbox();
     let watch = Watch::start();
-    for server in [endless, chunked, says] {
-        assert_eq!(said(&sandbox, &get(server.url()), granting(&[&server.url()])).await, "E6");
+    for server in servers {
+        let ask = Ask { bound: true, ..get(server.url()) };
+        assert_eq!(said(&sandbox, &ask, granting(&[&server.url()])).await, "E6 16777216");
     }
     watch.assert_flat(16 << 20);
 }

@@ -50,8 +50,17 @@ async fn a_trap_is_a_trap_with_a_backtrace() {
     let failure = failure(&ended);
     assert_eq!(failure.kind, FailureKind::Trap);
     assert!(failure.message.contains("unreachable"), "{}", failure.message);
-    let names: Vec<_> = failure.backtrace.iter().map(|frame| frame.function.as_str()).collect();
+    let names: Vec<_> = failure.backtrace.iter().map(String::as_str).collect();
     assert_eq!(names[..2], ["inner", "handle"], "{names:?}");
+}
+
+#[tokio::test]
+async fn a_name_of_several_lines_is_one_frame_of_a_backtrace() {
+    let inner = "(func $inner (@name \"inner\\0d\\0aleasehold: ok\\1b[31m\") (unreachable))";
+    let ended = run(guest(inner, "(call $inner)"), Limits::default()).await;
+    let frame = &failure(&ended).backtrace[0];
+    assert!(frame.starts_with("inner") && frame.contains("leasehold: ok"), "{frame}");
+    assert!(!frame.chars().any(char::is_control), "{frame:?}");
 }
 
 #[tokio::test]

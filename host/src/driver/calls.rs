@@ -57,6 +57,8 @@ pub(crate) enum News {
         began: Mono,
         /// Why not, if it has not.
         trouble: Option<String>,
+        /// Its disk is full.
+        full: bool,
     },
 }
 
@@ -125,7 +127,7 @@ impl Calls {
                     let why = format!("no answer within {deadline:?}");
                     log_failure(what, &why, &down);
                     tell(unanswered());
-                    tell(vec![News::Store { side, began, trouble: Some(why) }]);
+                    tell(vec![News::Store { side, began, trouble: Some(why), full: false }]);
                     is_late = true;
                     call.await
                 }
@@ -135,7 +137,7 @@ impl Calls {
                     if clock::mono().since(began) <= CLOCK_TOLD_WITHIN {
                         clock.heard(now);
                     }
-                    tell(vec![News::Store { side, began, trouble: None }]);
+                    tell(vec![News::Store { side, began, trouble: None, full: false }]);
                     tell(answered(answer, now));
                 }
                 Err(error) => {
@@ -145,8 +147,9 @@ impl Calls {
                     tell(unanswered());
                     // A store that refuses a call has answered it. One failure is told once.
                     let refused = matches!(error, StoreError::Rejected { .. });
-                    if refused || !is_late {
-                        tell(vec![News::Store { side, began, trouble: (!refused).then_some(why) }]);
+                    let full = error.is_full();
+                    if refused || full || !is_late {
+                        tell(vec![News::Store { side, began, trouble: (!refused).then_some(why), full }]);
                     }
                 }
             }

@@ -24,20 +24,20 @@ pub(super) enum Question {
 
 /// Shared by the tasks of the calls.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Copies(Arc<Mutex<HashMap<(Token, Question), u8>>>);
+pub(super) struct Copies(Arc<Mutex<HashMap<([u8; 16], Question), u8>>>);
 
 /// One copy, on its way until this is dropped.
 #[derive(Debug)]
 pub(super) struct Copy {
     all: Copies,
-    of: (Token, Question),
+    of: ([u8; 16], Question),
 }
 
 impl Copies {
     /// One more copy; none where enough are on their way. The end of one of these is heard of in any case, and then there
     /// is room again.
     pub(super) fn begin(&self, token: Token, question: Question) -> Option<Copy> {
-        let of = (token, question);
+        let of = (token.0, question);
         let mut counts = self.counts();
         let count = counts.entry(of).or_default();
         if *count >= MOST {
@@ -47,7 +47,7 @@ impl Copies {
         Some(Copy { all: self.clone(), of })
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<(Token, Question), u8>> {
+    fn counts(&self) -> MutexGuard<'_, HashMap<([u8; 16], Question), u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,5 @@
 //! The compiler's side: one request, one answer, and the end.
 
-use std::any::Any;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,6 +16,7 @@ use crate::engine;
 use crate::inspect::{fits, kind_of};
 use crate::refusal::Refusal;
 use crate::scan::{self, Structure};
+use crate::text;
 
 /// Validators and compilers recurse.
 const STACK: usize = 16 * 1024 * 1024;
@@ -46,7 +46,7 @@ fn answer(request: Request) -> Answer {
     let worker = thread::Builder::new().name("compiler".to_owned()).stack_size(STACK);
     match worker.spawn(move || compile(&request).unwrap_or_else(|end| end)) {
         Ok(thread) => thread.join().unwrap_or_else(|panic| {
-            refused(Structure::default(), Why::Panicked { detail: shown(panic_message(panic.as_ref())) })
+            refused(Structure::default(), Why::Panicked { detail: shown(text::of_panic(panic.as_ref())) })
         }),
         Err(error) => failed("cannot start the compiler's thread", &error),
     }
@@ -129,9 +129,4 @@ fn failed(what: &str, error: &io::Error) -> Answer {
 
 fn internal(detail: String) -> Answer {
     Answer::Failed { detail: shown(&detail), os_error: None }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -1,6 +1,7 @@
 //! One request and its response, from the name to the last byte.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1::{self, Connection};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::HttpClient;
@@ -29,9 +30,11 @@ pub(super) const MAX_BODY: usize = 16 << 20;
 /// Headers of a response.
 const MAX_HEADERS: usize = 100;
 /// Bytes of a response's head.
-const MAX_HEAD: usize = 64 * 1024;
+pub(super) const MAX_HEAD: usize = 64 * 1024;
 /// Addresses of a name that are tried.
 const MAX_ADDRESSES: usize = 8;
+/// Bytes of a request that the system takes before the network does: what lies there could not be called back for long.
+const SEND_BUFFER: u32 = 64 * 1024;
 /// How long one of several addresses is tried.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Bytes of another party's words in an error.
@@ -67,6 +70,7 @@ impl Exchange {
     async fn send(self, traffic: Arc<Traffic>) -> Result<(Response, MemoryShare), HttpError> {
         let Exchange { client, tenant, attempt, gate, grants, request, mut held } = self;
         let Prepared { origin, request, .. } = request;
+        let body_size = request.body().size_hint().exact().unwrap_or(u64::MAX);
         let addresses = checked_addresses(&client, &tenant, &attempt, &grants, &origin).await?;
         gate::pass(&attempt, &*gate).await?;
         let stream = connect(&client, &origin, &addresses, &traffic).await?;
@@ -100,11 +104,21 @@ impl Exchange {
                 head = wire.drive(head.as_mut()) => break head.map_err(|error| broken(&error, &traffic))?,
             }
         };
-        // The head is here, so the request has had its effect: what remains is reading.
+        drop(traffic.take_response_head());
         let (head, body) = response.into_parts();
+        // A server may answer before it has read the request. Only when that has been written it has had its effect, and what
+        // remains is reading.
+        let doubt = async {
+            gate.in_doubt().await;
+            if traffic.body_sent() >= body_size {
+                std::future::pending::<()>().await;
+            }
+        };
         let body = tokio::select! {
-            body = receive(&mut wire, body, &attempt, &mut held) => body?,
+            biased;
             () = attempt.signal.lost() => return Err(HttpError::Uncertain),
+            () = doubt => return Err(HttpError::Uncertain),
+            body = receive(&mut wire, body, &attempt, &mut held) => body?,
         };
         traffic.finish();
         let words = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -153,13 +167,19 @@ async fn connect(
 ) -> Result<Stream, HttpError> {
     let mut why = "its name has no address".to_owned();
     for address in addresses {
-        match tokio::time::timeout(CONNECT, TcpStream::connect(SocketAddr::new(*address, origin.port()))).await {
+        match tokio::time::timeout(CONNECT, open(SocketAddr::new(*address, origin.port()))).await {
             Ok(Ok(tcp)) => return secure(client, origin, tcp, traffic).await,
             Ok(Err(error)) => why = told(&error),
             Err(_) => why = format!("no connection within {CONNECT:?}"),
         }
     }
     Err(HttpError::Unreachable(format!("{origin}: {why}")))
+}
+
+async fn open(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.connect(address).await
 }
 
 async fn secure(
@@ -251,6 +271,9 @@ struct NoRoom(MemoryFull);
 
 /// The connection failed before the response's head had arrived.
 fn broken(error: &hyper::Error, traffic: &Traffic) -> HttpError {
+    if error.is_parse() && says_too_much(&traffic.take_response_head()) {
+        return HttpError::TooLarge(MAX_BODY as u64);
+    }
     // What it means has no other sign in a client.
     if error.is_parse() && error.to_string().contains("too large") {
         return HttpError::TooLarge(MAX_HEAD as u64);
@@ -262,9 +285,39 @@ fn broken(error: &hyper::Error, traffic: &Traffic) -> HttpError {
     HttpError::Other(format!("no proper response; the request may or may not have had its effect: {why}"))
 }
 
+/// Whether this beginning of a response tells of a body larger than is received: of a length that no number holds, the head
+/// is refused already.
+fn says_too_much(head: &[u8]) -> bool {
+    const NAME: &[u8] = b"content-length:";
+    head.split(|byte| *byte == b'\n').any(|line| {
+        let Some((name, value)) = line.split_at_checked(NAME.len()) else { return false };
+        let digits = value.trim_ascii();
+        let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+        let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
+        name.eq_ignore_ascii_case(NAME) && is_number && number.is_none_or(|number| number > MAX_BODY as u64)
+    })
+}
+
 /// An error with its sources, as a guest may read it.
 fn told(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     let words = chain.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     text::bound(&text::escape(&words), MAX_DETAIL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_beyond_every_number_is_too_much_and_one_that_is_none_is_not() {
+        let says = |length: &str| says_too_much(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n").as_bytes());
+        for much in ["16777217", "18446744073709551615", "99999999999999999999999999"] {
+            assert!(says(much), "{much}");
+        }
+        for other in ["16777216", "0", "", "-1", "many"] {
+            assert!(!says(other), "{other}");
+        }
+        assert!(!says_too_much(b"HTTP/1.1 200 OK\r\nx-content-length: 99999999999\r\n"));
+    }
 }

@@ -99,6 +99,8 @@ fn method(name: &str) -> Result<Method, HttpError> {
         Ok(_) if name.len() > MAX_METHOD => refuse("is too long"),
         // One makes a tunnel of a connection, the other hands back what was sent, secrets among it.
         Ok(Method::CONNECT | Method::TRACE) => refuse("is not allowed"),
+        // So begins HTTP/2, for who expects it.
+        Ok(method) if method.as_str() == "PRI" => refuse("is not allowed"),
         Ok(method) => Ok(method),
         Err(_) => refuse("is no method"),
     }
@@ -173,7 +175,7 @@ mod tests {
         for good in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"] {
             assert!(method(good).is_ok(), "{good}");
         }
-        for bad in ["", "CONNECT", "TRACE", "GET /", "G\r\nX: y", "\u{fc}", &"A".repeat(33)] {
+        for bad in ["", "CONNECT", "TRACE", "PRI", "GET /", "G\r\nX: y", "\u{fc}", &"A".repeat(33)] {
             assert!(matches!(method(bad), Err(HttpError::Invalid(_))), "{bad}");
         }
     }

@@ -2,32 +2,94 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use super::exchange::MAX_HEAD;
 use crate::attempt::Attempt;
 
 /// What is known of a connection outside of it.
 pub(super) struct Traffic {
     attempt: Arc<Attempt>,
     sent: AtomicU64,
+    /// Of those, the ones behind the request's head.
+    body_sent: AtomicU64,
+    /// What was sent and received of heads that are not complete yet.
+    heads: Mutex<Heads>,
     finished: AtomicBool,
 }
+
+#[derive(Default)]
+struct Heads {
+    /// The end of what was sent of the request's head; none once that has gone out whole.
+    request: Option<Vec<u8>>,
+    /// The first that was received, up to [`MAX_HEAD`]; none once it was understood.
+    response: Option<Vec<u8>>,
+}
+
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
 impl Traffic {
     /// Of a connection that this attempt is charged for.
     pub(super) fn new(attempt: Arc<Attempt>) -> Traffic {
-        Traffic { attempt, sent: AtomicU64::new(0), finished: AtomicBool::new(false) }
+        let heads = Heads { request: Some(Vec::new()), response: Some(Vec::new()) };
+        let (sent, body_sent) = (AtomicU64::new(0), AtomicU64::new(0));
+        Traffic { attempt, sent, body_sent, heads: Mutex::new(heads), finished: AtomicBool::new(false) }
     }
 
     /// Bytes of HTTP sent.
     pub(super) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Bytes sent behind the request's head.
+    pub(super) fn body_sent(&self) -> u64 {
+        self.body_sent.load(Ordering::Relaxed)
+    }
+
+    /// What was received of the response's head so far, and is forgotten with this.
+    pub(super) fn take_response_head(&self) -> Vec<u8> {
+        self.heads().response.take().unwrap_or_default()
+    }
+
+    fn note_sent(&self, bytes: &[u8]) {
+        self.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.attempt.count_sent(bytes.len() as u64);
+        let mut heads = self.heads();
+        let Some(head) = &mut heads.request else {
+            self.body_sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            return;
+        };
+        // Its end may have come in pieces.
+        let before = head.len();
+        head.extend_from_slice(bytes);
+        match head.windows(END_OF_HEAD.len()).position(|at| at == END_OF_HEAD) {
+            Some(end) => {
+                let body = head.len() - (end + END_OF_HEAD.len());
+                debug_assert!(body <= bytes.len() && end + END_OF_HEAD.len() > before);
+                self.body_sent.fetch_add(body as u64, Ordering::Relaxed);
+                heads.request = None;
+            }
+            None => drop(head.drain(..head.len().saturating_sub(END_OF_HEAD.len() - 1))),
+        }
+    }
+
+    fn note_received(&self, bytes: &[u8]) {
+        self.attempt.count_received(bytes.len() as u64);
+        if let Some(head) = &mut self.heads().response {
+            let room = MAX_HEAD - head.len();
+            head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    fn heads(&self) -> MutexGuard<'_, Heads> {
+        // Nothing in between can panic half-way.
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All was received: the connection is closed in peace.
@@ -81,7 +143,7 @@ impl AsyncRead for Stream {
             Inner::Plain(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Inner::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
         };
-        self.traffic.attempt.count_received((buf.filled().len() - before) as u64);
+        self.traffic.note_received(&buf.filled()[before..]);
         polled
     }
 }
@@ -93,8 +155,7 @@ impl AsyncWrite for Stream {
             Inner::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
         };
         if let Poll::Ready(Ok(sent)) = polled {
-            self.traffic.sent.fetch_add(sent as u64, Ordering::Relaxed);
-            self.traffic.attempt.count_sent(sent as u64);
+            self.traffic.note_sent(&bytes[..sent]);
         }
         polled
     }
@@ -111,5 +172,33 @@ impl AsyncWrite for Stream {
             Inner::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Inner::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::tests::attempt;
+    use crate::limits::Limits;
+
+    #[test]
+    fn the_body_begins_behind_the_head_however_both_are_cut_to_pieces() {
+        let sent = b"POST / HTTP/1.1\r\na: b\r\n\r\nbo\r\n\r\ndy";
+        for size in 1..=sent.len() {
+            let traffic = Traffic::new(attempt(Limits::default()));
+            sent.chunks(size).for_each(|piece| traffic.note_sent(piece));
+            assert_eq!((traffic.sent(), traffic.body_sent()), (sent.len() as u64, 8), "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_kept_of_a_response_than_a_head_may_have() {
+        let traffic = Traffic::new(attempt(Limits::default()));
+        for _ in 0..3 {
+            traffic.note_received(&[b'x'; MAX_HEAD / 2 + 1]);
+        }
+        assert_eq!(traffic.take_response_head().len(), MAX_HEAD);
+        traffic.note_received(b"more");
+        assert_eq!(traffic.take_response_head(), b"");
     }
 }

@@ -24,20 +24,21 @@ async fn structured_lines_reach_the_sink_and_a_flood_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_giant_log_line_is_cut_and_one_beyond_what_a_call_may_carry_traps() {
+async fn a_giant_log_line_is_cut_and_one_beyond_what_a_call_may_carry_is_call_too_large() {
     let emit = |bytes| {
         let body = format!(
-            "(drop (memory.grow (i32.const 100))) (memory.fill (i32.const 131072) (i32.const 109) (i32.const {bytes}))
+            "(drop (memory.grow (i32.const 150))) (memory.fill (i32.const 131072) (i32.const 109) (i32.const {bytes}))
             (call $emit (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 131072) (i32.const {bytes}) (i32.const 0) (i32.const 0))"
         );
         guest(EMIT, &body)
     };
-    let (ended, lines) = hostile_with_log(emit(1_500_000), tight()).await;
+    let roomy = Limits { memory: 16 << 20, ..tight() };
+    let (ended, lines) = hostile_with_log(emit(1_500_000), roomy).await;
     assert_eq!(output(&ended), b"done");
     assert!(lines.len() == 1 && lines[0].message.len() <= 8 * 1024, "{} lines", lines.len());
-    let (ended, lines) = hostile_with_log(emit(4_000_000), tight()).await;
-    assert_eq!(failure(&ended).kind, FailureKind::Trap, "{}", failure(&ended));
-    assert!(failure(&ended).message.contains("more in one call than the 3145728 bytes"), "{}", failure(&ended));
+    let (ended, lines) = hostile_with_log(emit(9_000_000), roomy).await;
+    assert_eq!(failure(&ended).kind, FailureKind::CallTooLarge, "{}", failure(&ended));
+    assert!(failure(&ended).message.contains("more in one call than the 8 MiB"), "{}", failure(&ended));
     assert!(!failure(&ended).message.contains("fuel"), "it has no limit of fuel: {}", failure(&ended));
     assert!(lines.is_empty());
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_sandbox::{FailureKind, GuestEnd, StopReason};
+use leasehold_sandbox::{FailureKind, GuestEnd, Invocation, Limits, StopReason};
 
+use crate::support::outward::*;
 use crate::support::watch::Watch;
 use crate::support::*;
 use crate::watch::tight;
@@ -91,39 +92,64 @@ async fn what_ended_a_guest_first_is_not_covered_by_what_comes_later() {
     assert_eq!((failure(&ended).kind, ended.stop), (FailureKind::Trap, None));
 }
 
-#[tokio::test]
-async fn a_guest_is_forced_at_any_moment_and_the_host_lives() {
-    let sandbox = sandbox();
-    let bodies = [
+/// Guests that are busy in every way, without end: computing, waiting, asking, writing, sending.
+fn busy(server: &Server) -> Vec<Vec<u8>> {
+    // Memory for what the host writes is taken again and again.
+    let again = |call: &str| format!("(loop $more (global.set $next (i32.const 65536)) {call} (br $more))");
+    let mut guests: Vec<Vec<u8>> = [
         SPIN.to_owned(),
-        "(loop $more (drop (call $sleep (i64.const 1))) (br $more))".to_owned(),
-        format!("(loop $more {} (br $more))", CALLS[11]),
-        format!("(loop $more {} (br $more))", CALLS[6]),
+        again("(drop (call $sleep (i64.const 1)))"),
+        again(CALLS[11]),
+        again(CALLS[6]),
         "(local.set $i (i32.const 20000)) (loop $more (br_if $more (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
          (unreachable)"
             .to_owned(),
-    ];
-    let mut plugins = Vec::new();
-    for body in bodies {
-        let items = [SLEEP, RANDOM, EMIT].concat();
-        // Memory for what the host writes is taken again and again.
-        let body = body.replace("(loop $more", "(loop $more (global.set $next (i32.const 65536))");
-        plugins.push(load(&sandbox, guest(&items, &body)).await);
+    ]
+    .iter()
+    .map(|body| guest(&[SLEEP, RANDOM, EMIT].concat(), body))
+    .collect();
+    for (import, params, call, _) in STORED {
+        let (interface, function) = import.split_once('.').expect("interface.function");
+        let items = format!(
+            r#"(import "leasehold:job/{interface}@0.1.0" "{function}" (func $call (param {params})))
+               (data (i32.const 4096) "key") (data (i32.const 4104) "value")"#
+        );
+        guests.push(guest(&items, &again(&format!("(call $call {call} (i32.const 2048))"))));
     }
+    guests.push(asking(&Ask { times: 200, ..get(server.url()) }));
+    guests
+}
+
+#[tokio::test]
+async fn ten_thousand_guests_are_forced_at_any_moment_and_the_host_lives() {
+    const TIMES: usize = 10_000;
+    const AT_A_TIME: usize = 16;
+    let sandbox = sandbox();
+    let server = Server::start(Manner::Says(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello".to_vec())).await;
+    let effects = granting(&[&server.url()]);
+    let mut plugins = Vec::new();
+    for bytes in busy(&server) {
+        plugins.push(load(&sandbox, bytes).await);
+    }
+    let limits = Limits { memory: 64 << 20, ..tight() };
     let watch = Watch::start();
     let seed = 1 + std::process::id();
     eprintln!("seed {seed}");
     let mut chance = seed;
-    for plugin in plugins.iter().cycle().take(2_000) {
-        chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let execution = sandbox.start(plugin, invocation(tight()));
-        tokio::time::sleep(Duration::from_micros(u64::from(chance >> 22))).await;
-        execution.signal().force();
-        let ended = execution.await;
-        let kind = failure(&ended).kind;
-        assert!(matches!(kind, FailureKind::Interrupted | FailureKind::Trap), "seed {seed}: {kind}");
+    let mut next = plugins.iter().cycle();
+    for _ in 0..TIMES / AT_A_TIME {
+        let start = |plugin| sandbox.start(plugin, Invocation { effects: effects.clone(), ..invocation(limits) });
+        let running: Vec<_> = next.by_ref().take(AT_A_TIME).map(start).collect();
+        for execution in running {
+            chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            tokio::time::sleep(Duration::from_micros(u64::from(chance >> 22) / AT_A_TIME as u64)).await;
+            execution.signal().force();
+            let ended = execution.await;
+            let kind = failure(&ended).kind;
+            assert!(matches!(kind, FailureKind::Interrupted | FailureKind::Trap), "seed {seed}: {kind}");
+        }
     }
-    watch.assert_flat(64 << 20);
+    watch.assert_flat(limits.memory);
     assert_eq!(sandbox.memory().used(), 0);
     let plugin = load(&sandbox, guest("", "")).await;
     let ended = sandbox.start(&plugin, invocation(tight())).await;

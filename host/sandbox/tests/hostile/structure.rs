@@ -109,6 +109,20 @@ async fn element_segments_that_every_instance_would_keep_are_too_complex() {
 }
 
 #[tokio::test]
+async fn types_that_fill_the_host_s_memory_are_too_complex() {
+    // What took sixty times its size, in a plugin that is never run.
+    let ty = |n: usize| {
+        let params: String = (0..14).map(|bit| if n >> bit & 1 == 1 { "i64 " } else { "i32 " }).collect();
+        format!("(type (func (param {params})))")
+    };
+    let types: String = (0..12_000).map(ty).collect();
+    let refused = sandbox().load_bytes("acme", many_instances(&guest("", ""), 0, &types)).await;
+    let refused = refused.expect_err("too many bytes");
+    assert!(matches!(&refused, PluginError::Refused(Refusal::TooComplex { .. })), "{refused:?}");
+    assert!(refused.to_string().contains("bytes of types"), "{refused}");
+}
+
+#[tokio::test]
 async fn as_many_element_items_as_a_guest_may_have_cost_the_host_no_more_than_they_are_worth() {
     let items = format!("(elem funcref {})", "(ref.null func) ".repeat(1_000));
     let body = "(call $update (i64.const 1) (i32.const 0) (i64.const 0) (i32.const 0) (i32.const 0))

@@ -26,12 +26,15 @@ pub struct Ask {
     pub timeout_ms: Option<u64>,
     /// Answer the status instead of the body.
     pub status: bool,
+    /// Answer, behind the number of an error's case, the number it carries.
+    pub bound: bool,
     /// How often it is sent, one after the other.
     pub times: usize,
 }
 
 pub fn get(url: impl Into<String>) -> Ask {
-    Ask { method: "GET", url: url.into(), headers: vec![], body: None, timeout_ms: None, status: false, times: 1 }
+    let (method, url, headers) = ("GET", url.into(), vec![]);
+    Ask { method, url, headers, body: None, timeout_ms: None, status: false, bound: false, times: 1 }
 }
 
 /// A guest that sends one request. Its output is the response's body or status, or `E` and the number of the error's case.
@@ -69,7 +72,8 @@ pub fn asking_with_realloc(ask: &Ask, realloc: &str) -> Vec<u8> {
     };
     let call = format!("(call $send {numbers} (i64.const {timeout}) (i32.const {RESULT}))");
     let call = call.repeat(ask.times);
-    with_memory(&items, realloc, &format!("{call} {} (return (call $ok {answer}))", on_error()))
+    let on_error = if ask.bound { on_error_with_bound() } else { on_error() };
+    with_memory(&items, realloc, &format!("{call} {on_error} (return (call $ok {answer}))"))
 }
 
 /// A guest that makes one call with these core parameters; its output is `done`, or `E` and the number of the error's case.
@@ -118,11 +122,21 @@ pub fn reading_setting(key: &str) -> Vec<u8> {
 }
 
 fn on_error() -> String {
+    on_error_then("", 2)
+}
+
+fn on_error_with_bound() -> String {
+    on_error_then(&format!("(i64.store (i32.const 2034) (i64.load (i32.const {})))", RESULT + 16), 10)
+}
+
+/// Answers with the first bytes from 2032: `E`, the number of the case, and what `more` writes behind them.
+fn on_error_then(more: &str, bytes: usize) -> String {
     format!(
         "(if (i32.load8_u (i32.const {RESULT})) (then
-           (i32.store8 (i32.const 2040) (i32.const 69))
-           (i32.store8 (i32.const 2041) (i32.add (i32.const 48) (i32.load8_u (i32.const {}))))
-           (return (call $ok (i32.const 2040) (i32.const 2)))))",
+           (i32.store8 (i32.const 2032) (i32.const 69))
+           (i32.store8 (i32.const 2033) (i32.add (i32.const 48) (i32.load8_u (i32.const {}))))
+           {more}
+           (return (call $ok (i32.const 2032) (i32.const {bytes})))))",
         RESULT + 8
     )
 }
@@ -172,6 +186,8 @@ pub fn granting(origins: &[&str]) -> Effects {
 pub enum Manner {
     /// Answers this and closes.
     Says(Vec<u8>),
+    /// Answers this when it has read a request's head, and reads the rest when the test lets it.
+    Early(&'static str),
     /// Never answers.
     Silent,
     /// Says the first, then waits until the test lets it, then says the second.
@@ -186,8 +202,10 @@ pub enum Manner {
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     pub connections: usize,
-    /// Whole requests, head and body.
+    /// Whole requests, head and body; of [`Manner::Early`] the head.
     pub requests: Vec<String>,
+    /// Bytes behind the head that reached one that answers early.
+    pub late_bytes: usize,
     /// Connections that ended by a reset.
     pub resets: usize,
     /// Connections that have ended, all together.
@@ -248,6 +266,16 @@ pub async fn serve(
     mut resumed: watch::Receiver<bool>,
 ) {
     let ended = async {
+        if let Manner::Early(answer) = manner {
+            let head = read_head(&mut stream).await?;
+            seen.send_modify(|seen| seen.requests.push(head));
+            stream.write_all(answer.as_bytes()).await?;
+            let _ = resumed.wait_for(|resumed| *resumed).await;
+            let mut rest = Vec::new();
+            let read = stream.read_to_end(&mut rest).await;
+            seen.send_modify(|seen| seen.late_bytes += rest.len());
+            return read.map(drop);
+        }
         let request = read_request(&mut stream).await?;
         seen.send_modify(|seen| seen.requests.push(request));
         match manner {
@@ -255,7 +283,7 @@ pub async fn serve(
                 stream.write_all(&answer).await?;
                 return stream.shutdown().await;
             }
-            Manner::Silent => {}
+            Manner::Silent | Manner::Early(_) => {}
             Manner::Pauses(first, second) => {
                 stream.write_all(first.as_bytes()).await?;
                 let _ = resumed.wait_for(|resumed| *resumed).await;
@@ -289,18 +317,20 @@ pub async fn serve(
 }
 
 async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
-    let mut read = Vec::new();
-    loop {
-        read.push(stream.read_u8().await?);
-        if read.ends_with(b"\r\n\r\n") {
-            break;
-        }
-    }
-    let head = String::from_utf8_lossy(&read).to_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let head = read_head(stream).await?;
+    let lower = head.to_lowercase();
+    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.map_or(0, |length| length.trim().parse().expect("a length"))];
     stream.read_exact(&mut body).await?;
-    Ok(String::from_utf8_lossy(&read).into_owned() + &String::from_utf8_lossy(&body))
+    Ok(head + &String::from_utf8_lossy(&body))
+}
+
+async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
+    let mut read = Vec::new();
+    while !read.ends_with(b"\r\n\r\n") {
+        read.push(stream.read_u8().await?);
+    }
+    Ok(String::from_utf8_lossy(&read).into_owned())
 }
 
 /// A name server that answers as it is told: the first answer first, the last one for ever. Names that begin with `stuck` it

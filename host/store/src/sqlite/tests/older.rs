@@ -74,3 +74,41 @@ async fn an_older_file_is_brought_up_to_date_with_all_it_holds() {
     let lines: Vec<_> = log.iter().map(|entry| entry.line.message.as_str()).collect();
     assert_eq!(lines, ["before", "after"], "number 3 was written then");
 }
+
+/// Makes a file of schema 3, with values of tenant `default`, each under a key of 500 bytes.
+fn of_schema_3(path: &Path, values: usize) {
+    of_schema_1(path);
+    let db = Connection::open(path).unwrap();
+    db.execute_batch(include_str!("../migrations/0002_beside.sql")).unwrap();
+    db.execute_batch(include_str!("../migrations/0003_indexes.sql")).unwrap();
+    db.execute_batch("PRAGMA user_version = 3; BEGIN").unwrap();
+    let mut insert = db.prepare("INSERT INTO kv (tenant, key, value) VALUES ('default', ?1, x'01')").unwrap();
+    for n in 0..values {
+        insert.execute([long_key(n).into_bytes()]).unwrap();
+    }
+    db.execute_batch("COMMIT").unwrap();
+}
+
+fn long_key(n: usize) -> String {
+    format!("{n:0500}")
+}
+
+#[tokio::test]
+async fn values_of_an_older_file_are_kept_and_their_keys_lie_in_it_once() {
+    const VALUES: usize = 4_000;
+    let folder = fast_folder();
+    of_schema_3(&file(&folder), VALUES);
+    let store = SqliteStore::open(&file(&folder)).unwrap();
+    let tenant = job("a").tenant;
+    for n in [0, 1_234, VALUES - 1] {
+        assert_eq!(store.kv_get(&tenant, &long_key(n)).await.unwrap(), Some(vec![1]));
+    }
+    let listed = store.kv_list(&tenant, "", Some(&long_key(9)), 2).await.unwrap();
+    assert_eq!(listed, [long_key(10), long_key(11)]);
+    drop(store);
+    let db = Connection::open(file(&folder)).unwrap();
+    let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).unwrap();
+    let used = (number("page_count") - number("freelist_count")) * number("page_size");
+    let keys = VALUES as i64 * 500;
+    assert!((keys..keys * 3 / 2).contains(&used), "{used} bytes for keys of {keys}");
+}

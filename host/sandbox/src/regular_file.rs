@@ -28,14 +28,14 @@ mod tests {
 
     #[test]
     fn a_pipe_without_a_writer_a_device_and_a_folder_are_refused_at_once() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().expect("a folder");
         let pipe = dir.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
         for path in [&pipe, Path::new("/dev/zero"), dir.path()] {
             let error = open(path).expect_err("it is no file");
             assert_eq!(error.to_string(), "it is not a regular file", "{}", path.display());
         }
-        std::fs::write(dir.path().join("file"), "x").unwrap();
+        std::fs::write(dir.path().join("file"), "x").expect("a file");
         assert!(open(&dir.path().join("file")).is_ok());
     }
 }

@@ -1,0 +1,139 @@
+//! A neighbour whose lease is kept beside whatever a hostile tenant does.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{HostProcess, IN_TIME, Watchdog, Workplace};
+
+/// Leases that a test can wait for, and slots that are claimed when they are due.
+pub const SHORT_LEASES: &str = "lease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\njitter = \"0s\"";
+
+/// The interval of the neighbour's heartbeats.
+const HEARTBEAT: Duration = Duration::from_millis(150);
+
+/// What each hostile run may have, and what the host may grow by beside that.
+const GUEST_MIB: u64 = 8;
+const SLACK_MIB: u64 = 10;
+
+/// What a hostile tenant does.
+#[derive(Debug, Clone)]
+pub struct Deed {
+    /// Its job's name.
+    pub name: String,
+    /// Its plugin.
+    pub plugin: Vec<u8>,
+    /// Its payload, as TOML. None where no job names the plugin: then there is nothing but its file.
+    pub payload: Option<String>,
+    /// What becomes of it: how the detail of its failure begins, `success`, or the word by which its plugin is refused.
+    pub word: &'static str,
+}
+
+/// A neighbour's run began and ended well beside these, as attempt 1; no two of its heartbeats were sent further apart than
+/// twice their interval (H7); the host's memory stayed flat; and each came to its own end. A machine that keeps this process
+/// waiting says nothing of the host: then it is tried again.
+///
+/// # Panics
+///
+/// One of these is not so.
+pub fn leave_their_neighbour_alone(deeds: &[Deed]) {
+    for _ in 0..3 {
+        match gap_beside(deeds) {
+            (gap, _) if gap < 2 * HEARTBEAT => return,
+            (gap, late) if late > IN_TIME => {
+                eprintln!("tried again: a gap of {gap:?}, but this process itself was kept waiting for {late:?}");
+            }
+            (gap, _) => panic!("two heartbeats were {gap:?} apart, their interval is {HEARTBEAT:?}"),
+        }
+    }
+    panic!("this machine is too busy to judge heartbeats: three times, both they and this process were kept waiting");
+}
+
+/// Runs the neighbour once. The longest gap between its heartbeats, and how late this process was meanwhile.
+fn gap_beside(deeds: &[Deed]) -> (Duration, Duration) {
+    let w = workplace(deeds);
+    let mut host = w.serve_with("LEASEHOLD_LOG", "info,leasehold::heartbeat=debug");
+    let calm = host.wait_for("claimed", "calm/calm");
+    let watchdog = Watchdog::start();
+    host.reset_peak_memory();
+    let (before, _) = host.memory();
+    for deed in deeds.iter().filter(|deed| deed.payload.is_none()) {
+        w.drop_in(&format!("noisy/{}.wasm", deed.name), &deed.plugin);
+    }
+    host.wait_until("the end of the neighbour's run", |event| {
+        event["job"] == "calm/calm"
+            && event["run"] == calm["run"]
+            && !matches!(event["event"].as_str(), Some("claimed"))
+    });
+    // It began beside guests that may hold nothing yet: all of theirs is new, and what is on its way from them.
+    let (_, peak) = host.memory();
+    let most = (deeds.len() as u64 * GUEST_MIB + SLACK_MIB) << 20;
+    assert!(peak.saturating_sub(before) <= most, "the host grew from {before} to {peak} bytes");
+    let late = watchdog.latest();
+    for deed in deeds {
+        came_to_its_end(&mut host, deed);
+    }
+    let slot = calm["run"].as_str().expect("a run has a slot");
+    let run = w.show("calm/calm", slot);
+    let missed = |event: &Value| matches!(event["event"].as_str(), Some("uncertain" | "lost" | "takeover"));
+    let missed = host.events().iter().any(missed);
+    host.terminate();
+    let (gap, heartbeats) = gap_of(&host.ended().1, slot);
+    if gap < 2 * HEARTBEAT {
+        assert!(!missed, "heartbeats were sent in time, and yet a lease was in doubt");
+        let attempts = run["attempts"].as_array().map(Vec::len);
+        assert_eq!((&run["status"], attempts), (&Value::from("success"), Some(1)), "{run}");
+        assert!(heartbeats >= 20, "five seconds of them: {heartbeats}");
+    }
+    eprintln!("{heartbeats} heartbeats, the longest gap {gap:?}; this process was {late:?} late at the most");
+    (gap, late)
+}
+
+fn workplace(deeds: &[Deed]) -> Workplace {
+    // The neighbour's run is longer than anything that the others may do.
+    let limits = format!(
+        "timeout = \"3s\"\nmemory = \"{GUEST_MIB}MiB\"\n[tenants.calm]\ntimeout = \"1m\"\n[tenants.noisy]\n\
+         jobs_max = 100\nconcurrency = 64\n"
+    );
+    let compiler = "[host]\nconcurrency = 256\ncompile_cpu = \"2s\"\ncompile_memory = \"300MiB\"\n";
+    let w = Workplace::new(&format!("{compiler}[defaults]\n{SHORT_LEASES}\n{limits}"));
+    w.install("unruly", "calm/unruly.wasm");
+    // As long as its heartbeats are sent, it is attempt 1 that ends well.
+    let calm = "[[jobs]]\nname = \"calm\"\nevery = \"9s\"\npayload = { do = \"wait\", ms = 6000 }\n";
+    w.write("plugins/calm/unruly.toml", calm);
+    for Deed { name, plugin, payload, .. } in deeds {
+        let Some(payload) = payload else { continue };
+        w.drop_in(&format!("noisy/{name}.wasm"), plugin);
+        let job = format!("[[jobs]]\nname = \"{name}\"\nevery = \"4s\"\npayload = {payload}\n");
+        w.write(&format!("plugins/noisy/{name}.toml"), job);
+    }
+    w
+}
+
+/// Waits for the end of a deed, which may have come long ago.
+fn came_to_its_end(host: &mut HostProcess, deed: &Deed) {
+    let Deed { name, word, .. } = deed;
+    if deed.payload.is_none() {
+        return host.wait_for_log(&format!("{name}.wasm: {word}"));
+    }
+    let job = format!("noisy/{name}");
+    let ended = host.wait_until(&format!("the end of {job}"), |event| {
+        event["job"] == job.as_str() && matches!(event["event"].as_str(), Some("failed" | "success"))
+    });
+    let detail = ended["detail"].as_str().unwrap_or_default();
+    let told = if ended["event"] == "success" { "success" } else { detail };
+    assert!(told.starts_with(word), "{job} is to be {word}: {ended}");
+}
+
+/// What the host's heartbeat thread says of the neighbour's run: the longest gap, and how many heartbeats there were.
+fn gap_of(told: &str, slot: &str) -> (Duration, u64) {
+    let of_run =
+        |line: &&str| line.contains("longest_gap_ms=") && line.contains("job=calm/calm") && line.contains(slot);
+    let line = told.lines().find(of_run).unwrap_or_else(|| panic!("the host says nothing of heartbeats: {told}"));
+    let number = |key: &str| {
+        let (_, behind) = line.split_once(key).expect("it is in the line");
+        let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u64>().expect("a number")
+    };
+    (Duration::from_millis(number("longest_gap_ms=")), number("heartbeats="))
+}
