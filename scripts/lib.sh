@@ -107,9 +107,15 @@ wasm_cargo() {
     esac
 }
 
-# Debian's compiler has no standard library for WebAssembly, so it is built with the plugin. The linker that makes a
-# component at once comes with rustup's toolchain.
+# Debian's compiler has no standard library for WebAssembly, so it is built with the plugin.
 debian_cargo() {
+    debian_rust /usr/bin/cargo "$1" -Zbuild-std=std,panic_abort \
+        --target wasm32-wasip2 --target-dir "$TARGET/guests/debian" "${@:2}"
+}
+
+# debian_rust COMMAND…: in the environment of Debian's compiler. The linker that makes a component at once comes with
+# rustup's toolchain.
+debian_rust() {
     local host tools
     host=$(rustc -vV | sed -n 's/^host: //p')
     tools=$(rustc --print sysroot)/lib/rustlib/$host/bin
@@ -118,11 +124,11 @@ debian_cargo() {
     PATH=/usr/bin:/bin:$tools/gcc-ld \
         RUSTC=/usr/bin/rustc \
         RUSTC_BOOTSTRAP=1 \
-        CARGO_TARGET_WASM32_WASIP2_LINKER=$tools/wasm-component-ld \
+        WASM_COMPONENT_LD=$tools/wasm-component-ld \
+        CARGO_TARGET_WASM32_WASIP2_LINKER=$ROOT/scripts/wasm-linker \
         CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS="-C link-self-contained=no -L native=$WASI_LIBC \
             -C link-arg=$WASI_LIBC/crt1-reactor.o -C link-arg=-lc" \
-        /usr/bin/cargo "$1" -Zbuild-std=std,panic_abort \
-        --target wasm32-wasip2 --target-dir "$TARGET/guests/debian" "${@:2}"
+        "$@"
 }
 
 # wasm_output: where wasm_cargo puts plugins of the release profile.

@@ -23,6 +23,7 @@ mod living;
 mod loader;
 mod logging;
 mod logs;
+mod new;
 mod next;
 mod orders;
 mod output;
@@ -93,6 +94,8 @@ enum Command {
     Exec(exec::Exec),
     /// Say what a file is, and whether it can be a plugin
     Inspect(inspect::Inspect),
+    /// Make a plugin project that builds and passes its own test
+    New(new::New),
     /// The next slots of a job or a schedule, local and UTC
     Next(next::Next),
     /// The jobs that are offered, and those that are refused
@@ -188,6 +191,7 @@ fn run(cli: &Cli, out: &mut Output) -> Result<Exit, CliError> {
             Command::Check(command) => Box::pin(command.run(global, out)).await,
             Command::Exec(command) => Box::pin(command.run(global, out)).await,
             Command::Inspect(command) => Box::pin(command.run(global, out)).await,
+            Command::New(command) => command.run(global, out),
             Command::Next(command) => Box::pin(command.run(global, out)).await,
             Command::Jobs(command) => Box::pin(command.run(global, out)).await,
             Command::Plugins(command) => Box::pin(command.run(global, out)).await,
@@ -280,6 +284,9 @@ mod tests {
             ("leasehold next a/b --tz UTC", true),
             ("leasehold next --every 90s --tz UTC", true),
             ("leasehold next --every 90", true),
+            ("leasehold new a", true),
+            ("leasehold new --lang cobol a", true),
+            ("leasehold new --lang rust a/b", true),
             ("leasehold show a/b/c", true),
             ("leasehold show a \u{e9}", true),
             ("leasehold cancel a", true),

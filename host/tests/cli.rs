@@ -134,7 +134,7 @@ fn check_says_everything_that_is_wrong_at_once() {
         ("plugins/jobs.wasm:", "is text"),
         ("plugins/truncated.wasm:", "truncated"),
         ("plugins/module.wasm:", "core WebAssembly module"),
-        ("plugins/world.wasm:", "exports no leasehold:job/handler"),
+        ("plugins/world.wasm:", "exports neither leasehold:job/handler"),
     ] {
         let found = told.lines().any(|line| line.contains(place) && line.contains(what));
         assert!(found, "nothing is said about {place} {what}:\n{told}");

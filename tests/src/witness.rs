@@ -19,7 +19,8 @@ pub struct Effect {
     pub fence: u64,
 }
 
-/// Answers every request of a handler with success and keeps who sent it.
+/// Answers every request of a handler with success and keeps who sent it. The answer's body is that of the request, or `ok`
+/// where that has none; its header `x-reply` is the request's first line and its header `x-ask`.
 #[derive(Debug)]
 pub struct Witness {
     port: u16,
@@ -74,21 +75,45 @@ impl Witness {
 }
 
 fn serve(mut stream: TcpStream, heard: &Heard) {
-    if let Some(effect) = read(&mut stream) {
-        heard.all.lock().expect("no thread panics while it holds the lock").push(effect);
+    if let Some(request) = read(&mut stream) {
+        heard.all.lock().expect("no thread panics while it holds the lock").push(request.effect);
         heard.more.notify_all();
+        let body = if request.body.is_empty() { b"ok" } else { request.body.as_slice() };
+        let head = format!(
+            "HTTP/1.1 200 OK
+x-reply: {}
+content-length: {}
+
+",
+            request.said,
+            body.len()
+        );
         // A host that is frozen or gone takes no answer.
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+        let _ = stream.write_all(&[head.as_bytes(), body].concat());
     }
 }
 
-fn read(stream: &mut TcpStream) -> Option<Effect> {
+struct Request {
+    effect: Effect,
+    /// The first line, and what stands in its header `x-ask`.
+    said: String,
+    body: Vec<u8>,
+}
+
+fn read(stream: &mut TcpStream) -> Option<Request> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|n| n == 1) {
         head.push(byte[0]);
     }
-    let head = String::from_utf8_lossy(&head).to_lowercase();
-    let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let attempt = header("x-leasehold-attempt:")?.parse().ok()?;
-    Some(Effect { attempt, fence: header("x-leasehold-fence:")?.parse().ok()? })
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let header = |name: &str| {
+        let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    };
+    let attempt = header("x-leasehold-attempt")?.parse().ok()?;
+    let effect = Effect { attempt, fence: header("x-leasehold-fence")?.parse().ok()? };
+    let mut body = vec![0; header("content-length").and_then(|n| n.parse().ok()).unwrap_or(0)];
+    stream.read_exact(&mut body).ok()?;
+    let said = format!("{} {}", head.lines().next().unwrap_or_default(), header("x-ask").unwrap_or_default());
+    Some(Request { effect, said, body })
 }

@@ -136,11 +136,23 @@ impl Workplace {
         answer.lines()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// `leasehold` here, to be started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command.args(arguments).current_dir(self.path()).env("TZ", "Asia/Tokyo").env_remove("RUST_LOG");
         command
     }
+}
+
+/// The plugins of the tests whose names begin so, by what follows: `conformance-` answers `["c", "go", "rust"]` where
+/// those are built.
+pub fn built_plugins(prefix: &str) -> Vec<String> {
+    let Ok(folder) = fs::read_dir(root().join("tests/plugins")) else { return Vec::new() };
+    let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut found: Vec<String> =
+        names.filter_map(|name| Some(name.strip_prefix(prefix)?.strip_suffix(".wasm")?.to_owned())).collect();
+    found.sort_unstable();
+    found
 }
 
 /// A manifest's job whose first slot is some seconds ahead and whose next ones are more than half a minute apart: the
@@ -160,8 +172,11 @@ fn binary() -> PathBuf {
 }
 
 fn built_plugin(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the repository");
-    let places = [root.join("examples/plugins"), root.join("tests/plugins")];
+    let places = [root().join("examples/plugins"), root().join("tests/plugins")];
     let found = places.iter().map(|place| place.join(format!("{name}.wasm"))).find(|file| file.is_file());
     found.unwrap_or_else(|| panic!("{name}.wasm is not built: run scripts/build-plugins"))
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the repository")
 }

@@ -405,7 +405,7 @@ fn what_cannot_run_is_said_with_the_reason_and_does_not_stop_the_others() {
     assert_eq!(row["jobs"][0]["job"], "default/nightly", "{row}");
     assert_eq!(row["jobs"][0]["runnable"], false, "{row}");
     let told = text(&row["problems"][0]);
-    assert!(told.contains("core WebAssembly module, not a component"), "{told}");
+    assert!(told.contains("core WebAssembly module that is no plugin"), "{told}");
     let jobs = w.leasehold(&["jobs", "--json"]).lines();
     for (name, reason) in
         [("default/nightly", "core.wasm does not serve"), ("default/lonely", "there is no lonely.wasm")]

@@ -19,6 +19,7 @@
 //! }
 //! ```
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -87,6 +88,21 @@ impl Request {
         Self::new("POST", url)
     }
 
+    /// A PUT.
+    pub fn put(url: &str) -> Self {
+        Self::new("PUT", url)
+    }
+
+    /// A PATCH.
+    pub fn patch(url: &str) -> Self {
+        Self::new("PATCH", url)
+    }
+
+    /// A DELETE.
+    pub fn delete(url: &str) -> Self {
+        Self::new("DELETE", url)
+    }
+
     /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
@@ -116,6 +132,18 @@ impl Request {
         self
     }
 
+    /// Its method; for tests.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The value of its first header of this name; for tests.
+    #[must_use]
+    pub fn sent_header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
     /// Where it goes; for tests.
     #[must_use]
     pub fn url(&self) -> &str {
@@ -143,6 +171,12 @@ impl Response {
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text; what is not UTF-8 in it becomes U+FFFD.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.body)
     }
 
     /// The body as JSON.
@@ -226,6 +260,25 @@ mod tests {
         assert_eq!((error.kind(), error.code()), (ErrorKind::Retryable, "http-status"));
         testing::answer_requests(|_| Err(HttpError::Lost));
         assert_eq!(fetch(&run).unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn every_method_has_its_request_and_an_answer_its_text() {
+        let run = testing::run();
+        testing::answer_requests(|request| {
+            let text = format!("{} {:?}", request.method(), request.sent_header("X-Key"));
+            Ok(Response { status: 200, body: text.into_bytes(), ..Response::default() })
+        });
+        for (request, method) in [
+            (Request::get as fn(&str) -> Request, "GET"),
+            (Request::post, "POST"),
+            (Request::put, "PUT"),
+            (Request::patch, "PATCH"),
+            (Request::delete, "DELETE"),
+        ] {
+            let answer = request("https://api.example.com/x").header("x-key", "k").send(&run).unwrap();
+            assert_eq!(answer.text(), format!("{method} Some(\"k\")"));
+        }
     }
 
     #[test]

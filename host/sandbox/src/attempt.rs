@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::capture::Capture;
+use crate::command::Written;
 use crate::cpu::CpuMeter;
 use crate::execution::Progress;
 use crate::invocation::MonotonicClock;
@@ -23,6 +24,8 @@ pub(crate) struct Attempt {
     pub(crate) log: Capture,
     pub(crate) progress: watch::Sender<Option<Progress>>,
     pub(crate) cpu: CpuMeter,
+    /// What a WASI command has written to standard output; a handler's is part of its log.
+    pub(crate) written: Option<Written>,
     clock: MonotonicClock,
     started: Duration,
     memory: AtomicUsize,
@@ -53,6 +56,7 @@ impl Attempt {
             log,
             progress,
             cpu: CpuMeter::default(),
+            written: None,
             started: clock(),
             clock,
             memory: AtomicUsize::new(0),
@@ -69,6 +73,13 @@ impl Attempt {
     /// When it began, by the clock it was made with.
     pub(crate) fn started(&self) -> Duration {
         self.started
+    }
+
+    /// Of a WASI command.
+    pub(crate) fn of_command(mut self) -> Self {
+        self.written = Some(Written::new(self.limits.output));
+        self.log = self.log.of_command();
+        self
     }
 
     /// Time since the start.

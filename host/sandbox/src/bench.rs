@@ -4,6 +4,7 @@
 //! a call. The guests are made here, from text, so that no file is needed.
 
 mod guests;
+mod languages;
 mod memory;
 
 use std::sync::Arc;
@@ -16,19 +17,21 @@ use wasmtime::component::{InstancePre, Linker};
 use crate::capture::Capture;
 use crate::effects::Effects;
 use crate::execution::Execution;
-use crate::guest::{self, Call};
+use crate::fits::HANDLER_INTERFACE;
+use crate::guest::{self, Call, Guest};
+use crate::imports::bindings::JobPre;
 use crate::imports::bindings::leasehold::job::types;
-use crate::inspect::HANDLER_INTERFACE;
 use crate::invocation::{Invocation, MonotonicClock, RunFacts};
 use crate::limits::Limits;
 use crate::log::{LogLevel, LogLine, LogSink};
 use crate::memory::MemoryShare;
 use crate::outcome::{Ended, GuestEnd};
-use crate::plugin::{Plugin, PluginBytes};
+use crate::plugin::{Entry, Plugin, PluginBytes};
 use crate::refusal::PluginError;
 use crate::sandbox::{Sandbox, SandboxError, SandboxSettings};
 use crate::signal::StopReason;
 
+pub use languages::{LanguageFigures, language};
 pub use memory::Growth;
 
 /// Something could not be measured.
@@ -122,7 +125,7 @@ impl Bench {
         let sandbox = Sandbox::new(settings)?;
         let echo = sandbox.load_bytes(TENANT, guests::echo()).await?;
         // It imports nothing, so an empty linker is all that it needs.
-        let bare = Linker::new(echo.pre.engine()).instantiate_pre(echo.pre.instance_pre().component())?;
+        let bare = Linker::new(echo.engine()).instantiate_pre(pre(&echo)?.instance_pre().component())?;
         let polls = sandbox.load_bytes(TENANT, guests::polls()).await?;
         let spins = sandbox.load_bytes(TENANT, guests::spins()).await?;
         let waits = sandbox.load_bytes(TENANT, guests::waits()).await?;
@@ -263,7 +266,7 @@ impl Bench {
         let call = Call { plugin: self.echo.clone(), run, input, idempotency_secret, share, metered: false, outward };
         let mut store = guest::store(attempt, call).0;
         let began = (self.clock)();
-        let made = self.echo.pre.instantiate_async(&mut store).await;
+        let made = pre(&self.echo)?.instantiate_async(&mut store).await;
         let took = self.since(began);
         made?;
         Ok(took)
@@ -291,6 +294,14 @@ impl Bench {
 
     fn since(&self, began: Duration) -> Duration {
         (self.clock)().saturating_sub(began)
+    }
+}
+
+/// How the handler of one of these guests is called.
+fn pre(plugin: &Plugin) -> Result<&JobPre<Guest>, BenchError> {
+    match &plugin.entry {
+        Entry::Handler(pre) => Ok(pre),
+        Entry::Command(_) => Err(BenchError::Wasmtime("the guest has no handler".to_owned())),
     }
 }
 

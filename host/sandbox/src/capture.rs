@@ -20,6 +20,8 @@ pub(crate) struct Capture {
     least: LogLevel,
     limit: usize,
     line_limit: usize,
+    /// The level of what comes on standard error.
+    stderr: LogLevel,
     state: Mutex<State>,
 }
 
@@ -34,7 +36,13 @@ struct State {
 
 impl Capture {
     pub(crate) fn new(sink: Arc<dyn LogSink>, least: LogLevel, limits: &Limits) -> Self {
-        Capture { sink, least, limit: limits.log, line_limit: limits.log_line, state: Mutex::default() }
+        let (limit, line_limit) = (limits.log, limits.log_line);
+        Capture { sink, least, limit, line_limit, stderr: LogLevel::Warn, state: Mutex::default() }
+    }
+
+    /// Of a WASI command, which says everything on standard error.
+    pub(crate) fn of_command(self) -> Self {
+        Capture { stderr: LogLevel::Info, ..self }
     }
 
     pub(crate) fn least_level(&self) -> LogLevel {
@@ -65,7 +73,7 @@ impl Capture {
             remember(&mut state.tail, bytes);
         }
         // Once truncated, a flood costs no more than this check.
-        if state.truncated || stream_level(source) < self.least {
+        if state.truncated || self.stream_level(source) < self.least {
             return;
         }
         let mut buffer = mem::take(state.buffer(source));
@@ -99,9 +107,13 @@ impl Capture {
         text::escape(tail.trim_end()).into_owned()
     }
 
+    fn stream_level(&self, source: LogSource) -> LogLevel {
+        if source == LogSource::Stderr { self.stderr } else { LogLevel::Info }
+    }
+
     fn keep_stream_line(&self, state: &mut State, source: LogSource, buffer: &mut LineBuffer) {
         let message = buffer.take(self.line_limit);
-        let level = stream_level(source);
+        let level = self.stream_level(source);
         self.keep(state, LogLine { level, target: String::new(), message, fields: Vec::new(), source });
     }
 
@@ -172,10 +184,6 @@ impl LineBuffer {
         // Replacement characters are longer than the bytes they stand for, so the bound is applied once more.
         if cut { text::bound(&(line + "…"), limit) } else { text::bound(&line, limit) }
     }
-}
-
-fn stream_level(source: LogSource) -> LogLevel {
-    if source == LogSource::Stderr { LogLevel::Warn } else { LogLevel::Info }
 }
 
 fn bound_fields(fields: &[(String, String)], mut room: usize) -> Vec<(String, String)> {

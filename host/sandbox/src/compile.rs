@@ -2,7 +2,8 @@
 //!
 //! A hundred kilobytes can ask a compiler for minutes and gigabytes, and nothing inside a process can take them back. So the
 //! host itself reads a file once, looks at its size and its first bytes, and names it by its SHA-256. Everything beyond that
-//! happens in a child process of the same binary: the structural scan, validation, code generation. The child limits itself
+//! happens in a child process of the same binary: the structural scan, validation, making a core module a component, code
+//! generation. The child limits itself
 //! before it reads a byte ([`child`]), the host limits the time it waits ([`process`]), and a child that breaks off for
 //! whatever reason is a refusal of that one file.
 //!
@@ -20,6 +21,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 mod child;
+mod componentize;
 mod confine;
 mod process;
 mod protocol;

@@ -158,9 +158,7 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
         return (FailureKind::NoResources, message);
     }
     if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
-        // WASI keeps whether that was a success, and drops the number.
-        let how = if *code == 0 { "success" } else { "failure" };
-        return (FailureKind::Exit, format!("the guest exited with {how} instead of returning"));
+        return (FailureKind::Exit, exit_message(*code, attempt.written.is_some()));
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => return interruption(attempt),
@@ -174,6 +172,7 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
     match error.downcast_ref::<Breach>() {
         Some(Breach::Cpu { .. }) => return (FailureKind::Cpu, message),
         Some(Breach::Budget { .. }) => return (FailureKind::Budget, message),
+        Some(Breach::Output { .. }) => return (FailureKind::OutputTooLarge, message),
         None => {}
     }
     if let Some(broken) = limit_of_the_engine(error, &message, &attempt.limits) {
@@ -208,6 +207,16 @@ fn too_much_at_once(limits: &Limits, stage: &Stage, error: &wasmtime::Error) -> 
          names and log lines may be far smaller only"
     );
     (FailureKind::CallTooLarge, message)
+}
+
+/// WASI's older way to exit keeps whether it was a success and drops the number: what comes as 1 may have been another.
+fn exit_message(code: i32, is_command: bool) -> String {
+    let how = match code {
+        0 => "with success".to_owned(),
+        1 => "with failure (exit code 1, or one that WASI did not pass on)".to_owned(),
+        code => format!("with exit code {code}"),
+    };
+    if is_command { format!("the command ended {how}") } else { format!("the guest exited {how} instead of returning") }
 }
 
 /// Limits that wasmtime itself keeps. It has no types for most of these errors, so they are known by its words; no guest has

@@ -10,16 +10,17 @@ use wasmtime::{CallHook, PoolConcurrencyLimitError, Store, StoreContextMut, Upda
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::attempt::Attempt;
+use crate::command;
 use crate::cpu::Metered;
 use crate::effects::Effects;
+use crate::fits::HANDLER_INTERFACE;
 use crate::imports::bindings::leasehold::job::types;
 use crate::imports::wasi;
-use crate::inspect::HANDLER_INTERFACE;
 use crate::invocation::RunFacts;
 use crate::limits::Breach;
 use crate::memory::{MemoryMeter, MemoryShare};
 use crate::outbound::{HttpClient, Sender};
-use crate::plugin::Plugin;
+use crate::plugin::{Entry, Plugin};
 use crate::signal::StopReason;
 
 /// What host functions can reach: this attempt and nothing else.
@@ -140,11 +141,14 @@ async fn run(attempt: Arc<Attempt>, call: Call) -> Called {
     if metered && let Err(error) = store.set_fuel(full_tank(&ours)) {
         return Called::Failed(Stage::Start, error);
     }
-    let called = match plugin.pre.instantiate_async(&mut store).await {
-        Err(error) => Called::Failed(Stage::Start, error),
-        Ok(job) => match job.leasehold_job_handler().call_handle(&mut store, &run, &input).await {
-            Ok(result) => Called::Returned(result),
-            Err(error) => Called::Failed(Stage::Running, error),
+    let called = match &plugin.entry {
+        Entry::Command(pre) => command::call(pre, &mut store, &ours).await,
+        Entry::Handler(pre) => match pre.instantiate_async(&mut store).await {
+            Err(error) => Called::Failed(Stage::Start, error),
+            Ok(job) => match job.leasehold_job_handler().call_handle(&mut store, &run, &input).await {
+                Ok(result) => Called::Returned(result),
+                Err(error) => Called::Failed(Stage::Running, error),
+            },
         },
     };
     if metered {
@@ -191,14 +195,18 @@ pub(crate) fn is_want_of_room(error: &wasmtime::Error) -> bool {
         || error.chain().any(|cause| cause.downcast_ref::<Errno>().is_some_and(|errno| *errno == Errno::NOMEM))
 }
 
-/// What the guest lives in, and what it is to be given.
+/// What the guest lives in, and what its handler is to be given.
 pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>) {
     let Call { plugin, run, input, idempotency_secret, share, metered, outward } = call;
     let limits = attempt.limits;
     let mut table = ResourceTable::new();
     table.set_max_capacity(limits.handles);
+    let (wasi, input) = match &plugin.entry {
+        Entry::Handler(_) => (wasi::context(&attempt), input),
+        Entry::Command(_) => (wasi::command_context(&attempt, &run, input), Vec::new()),
+    };
     let guest = Guest {
-        wasi: wasi::context(&attempt),
+        wasi,
         table,
         meter: MemoryMeter::new(attempt.clone(), share),
         given: None,
@@ -210,7 +218,7 @@ pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>
         over_budget: false,
         attempt: attempt.clone(),
     };
-    let mut store = Store::new(plugin.pre.engine(), guest);
+    let mut store = Store::new(plugin.engine(), guest);
     store.limiter(|guest| &mut guest.meter);
     store.set_hostcall_fuel(limits.hostcall_fuel());
     store.set_max_component_handles(limits.handles);

@@ -3,12 +3,10 @@
 use wasmparser::Parser;
 use wasmtime::Engine;
 
+use crate::fits::fits;
 use crate::plugin::{Digest, PLUGIN_FILE_MAX};
 use crate::refusal::Refusal;
 use crate::scan::{self, Structure};
-
-/// The interface a plugin exports.
-pub const HANDLER_INTERFACE: &str = "leasehold:job/handler@0.1.0";
 
 /// What kind of file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,11 +48,12 @@ pub struct Inspection {
     pub digest: Digest,
     /// How many bytes there are.
     pub size: usize,
-    /// What it imports, in its own order; empty unless it is a component.
+    /// What it imports, in its own order; of a core module "module.name", the first few.
     pub imports: Vec<String>,
     /// What it exports, in its own order.
     pub exports: Vec<String>,
-    /// Whether it looks like a plugin. Only [loading](crate::Sandbox::load_bytes) also validates the code and compares types.
+    /// Whether it looks like a plugin. Only [loading](crate::Sandbox::load_bytes) also makes a core module a component, validates
+    /// the code and compares types.
     pub verdict: Result<(), Refusal>,
 }
 
@@ -67,7 +66,7 @@ pub fn inspect(bytes: &[u8]) -> Inspection {
     let scanned = glance.verdict.clone().and_then(|()| scan::scan(bytes));
     match scanned {
         Ok(structure) => {
-            let verdict = fits(glance.kind, &structure);
+            let verdict = fits(&structure);
             glance.with(structure, verdict)
         }
         Err(refusal) => glance.with(Structure::default(), Err(refusal)),
@@ -94,7 +93,7 @@ impl Glance {
             kind: self.kind,
             digest: self.digest,
             size: self.size,
-            imports: structure.imports,
+            imports: structure.core.map_or(structure.imports, |core| core.foreign),
             exports: structure.exports,
             verdict,
         }
@@ -104,9 +103,10 @@ impl Glance {
 const MAGIC: &[u8; 4] = b"\0asm";
 /// Magic, version and layer.
 const HEADER: usize = 8;
-const LISTED_NAMES: usize = 10;
+/// How many names a message lists.
+pub(crate) const LISTED_NAMES: usize = 10;
 
-pub(crate) fn kind_of(bytes: &[u8]) -> FileKind {
+fn kind_of(bytes: &[u8]) -> FileKind {
     if bytes.is_empty() {
         FileKind::Empty
     } else if Engine::detect_precompiled(bytes).is_some() {
@@ -141,75 +141,6 @@ fn first_bytes_fit(kind: FileKind, bytes: &[u8]) -> Result<(), Refusal> {
         },
         FileKind::Other => Refusal::NotWasm { first_bytes: hex(&bytes[..bytes.len().min(4)]) },
     })
-}
-
-/// Whether what has this structure is a plugin, as far as names can tell.
-pub(crate) fn fits(kind: FileKind, structure: &Structure) -> Result<(), Refusal> {
-    match kind {
-        FileKind::CoreModule => Err(Refusal::CoreModule { embedded_type: structure.embedded_type }),
-        _ => fits_the_world(structure),
-    }
-}
-
-fn fits_the_world(structure: &Structure) -> Result<(), Refusal> {
-    // A plugin's exports may be more than the world's: some languages add their own.
-    if !structure.exports.iter().any(|name| is_compatible(name, "leasehold:job/handler", "0.1.")) {
-        let handler = structure.exports.iter().find(|name| interface_of(name) == "leasehold:job/handler");
-        return Err(match handler {
-            Some(found) => Refusal::WrongVersion { found: found.clone() },
-            None => Refusal::NoHandler { found: structure.exports.iter().take(LISTED_NAMES).cloned().collect() },
-        });
-    }
-    let unknown: Vec<String> =
-        structure.imports.iter().filter(|name| !is_offered(name)).take(LISTED_NAMES).cloned().collect();
-    match unknown.first() {
-        Some(first) => Err(Refusal::UnknownImport { hint: import_hint(first), names: unknown }),
-        None => Ok(()),
-    }
-}
-
-const OFFERED: [&str; 8] = [
-    "leasehold:job/types",
-    "leasehold:job/control",
-    "leasehold:job/log",
-    "leasehold:job/progress",
-    "leasehold:job/state",
-    "leasehold:job/kv",
-    "leasehold:job/config",
-    "leasehold:job/http",
-];
-const WASI_PACKAGES: [&str; 6] =
-    ["wasi:cli/", "wasi:clocks/", "wasi:filesystem/", "wasi:io/", "wasi:random/", "wasi:sockets/"];
-
-/// By name; whether the types fit as well is the linker's judgement.
-fn is_offered(name: &str) -> bool {
-    OFFERED.iter().any(|interface| is_compatible(name, interface, "0.1."))
-        || WASI_PACKAGES.iter().any(|package| name.starts_with(package)) && version_of(name).starts_with("0.2.")
-}
-
-fn import_hint(name: &str) -> Option<&'static str> {
-    let interface = interface_of(name);
-    if interface.starts_with("leasehold:job/") {
-        return Some("that part of the contract does not work in this version yet, or the contract's version differs");
-    }
-    if interface.starts_with("wasi:http/") {
-        return Some("requests go through leasehold:job/http");
-    }
-    interface.starts_with("wasi:").then_some("this host offers WASI 0.2")
-}
-
-fn is_compatible(name: &str, interface: &str, version: &str) -> bool {
-    // A release candidate is another version: what it has may have changed since.
-    let is_release = !version_of(name).contains(['-', '+']);
-    interface_of(name) == interface && version_of(name).starts_with(version) && is_release
-}
-
-fn interface_of(name: &str) -> &str {
-    name.split_once('@').map_or(name, |(interface, _)| interface)
-}
-
-fn version_of(name: &str) -> &str {
-    name.split_once('@').map_or("", |(_, version)| version)
 }
 
 fn is_cut_header(bytes: &[u8]) -> bool {

@@ -112,6 +112,12 @@ pub(crate) enum Breach {
         /// The limit.
         rate: u32,
     },
+    /// [`Limits::output`], on standard output.
+    #[error("the guest wrote more than the {limit} bytes of output that it may have to standard output")]
+    Output {
+        /// The limit.
+        limit: usize,
+    },
 }
 
 #[cfg(test)]

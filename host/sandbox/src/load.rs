@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
+use wasmtime_wasi::p2::bindings::CommandPre;
 
 use crate::cache::{CodeCache, Unusable};
 use crate::compile::{Answer, Artifact, CompileLimits, Compiler, Why};
+use crate::fits::{HANDLER_INTERFACE, fits};
 use crate::guest::{self, Guest};
 use crate::imports::bindings::JobPre;
-use crate::inspect::{Glance, fits};
+use crate::inspect::Glance;
 use crate::invocation::MonotonicClock;
-use crate::plugin::{CodeOrigin, Plugin, PluginBytes};
+use crate::plugin::{CodeOrigin, Entry, Plugin, PluginBytes};
 use crate::refusal::{CompileLimit, PluginError, Refusal};
 use crate::refused::{Refused, Slow};
 use crate::scan::Structure;
@@ -164,7 +166,7 @@ impl Loader {
         let limits = &self.compiler.limits;
         let refusal = match answer {
             Answer::Compiled { structure, artifact } => {
-                fits(glance.kind, &structure)?;
+                fits(&structure)?;
                 return Ok((structure, artifact));
             }
             Answer::Failed { detail, os_error } => {
@@ -172,13 +174,16 @@ impl Loader {
                 return Err(PluginError::Host(Arc::new(io::Error::new(kind, detail))));
             }
             Answer::Refused { structure, why } => match why {
-                Why::Unfit => match fits(glance.kind, &structure) {
+                Why::Unfit => match fits(&structure) {
                     Err(refusal) => refusal,
                     Ok(()) => Refusal::CompilerAnswer { how: "it refuses what fits".to_owned() },
                 },
                 Why::Truncated => Refusal::Truncated { size: glance.size },
                 Why::TooComplex { what, found, limit } => Refusal::TooComplex { what, found, limit },
                 Why::Invalid { detail } => Refusal::Invalid { detail },
+                Why::Componentize { detail } => {
+                    Refusal::Componentize { detail, toolchain: structure.core.and_then(|core| core.toolchain) }
+                }
                 Why::Compile { detail } => Refusal::Compile { detail },
                 Why::Memory => Refusal::CompileLimit { limit: CompileLimit::Memory(limits.memory) },
                 Why::Output => Refusal::CompileLimit { limit: CompileLimit::Output(limits.output) },
@@ -196,21 +201,24 @@ impl Loader {
         origin: CodeOrigin,
         began: Duration,
     ) -> Result<Arc<Plugin>, Refusal> {
-        let pre =
+        let entry =
             self.link(component).inspect_err(|refusal| self.refused.add(glance.digest, refusal, (self.clock)()))?;
         let ready_in = (self.clock)().saturating_sub(began);
-        Ok(Arc::new(Plugin::new(pre, glance.with(structure, Ok(())), origin, ready_in)))
+        Ok(Arc::new(Plugin::new(entry, glance.with(structure, Ok(())), origin, ready_in)))
     }
 
-    fn link(&self, component: &Component) -> Result<JobPre<Guest>, Refusal> {
+    fn link(&self, component: &Component) -> Result<Entry, Refusal> {
         let detail = |error: wasmtime::Error| detail(&format!("{error:#}"));
         let pre = self
             .linker
             .instantiate_pre(component)
             .map_err(|error| Refusal::ImportMismatch { detail: detail(error) })?;
-        guest::handler_fits(&pre)
-            .and_then(|()| JobPre::new(pre))
-            .map_err(|error| Refusal::WrongType { detail: detail(error) })
+        let entry = if component.get_export_index(None, HANDLER_INTERFACE).is_some() {
+            guest::handler_fits(&pre).and_then(|()| JobPre::new(pre)).map(Entry::Handler)
+        } else {
+            CommandPre::new(pre).map(Entry::Command)
+        };
+        entry.map_err(|error| Refusal::WrongType { detail: detail(error) })
     }
 }
 

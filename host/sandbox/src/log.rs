@@ -35,7 +35,7 @@ pub enum LogSource {
     Guest,
     /// A line of the guest's standard output; its level is info.
     Stdout,
-    /// A line of the guest's standard error; its level is warn.
+    /// A line of the guest's standard error; its level is warn, and info of a WASI command.
     Stderr,
     /// The host's own remark about the log, such as that it was truncated.
     Host,

@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
+use wasmtime::Engine;
+use wasmtime_wasi::p2::bindings::CommandPre;
 
 use crate::guest::Guest;
 use crate::imports::bindings::JobPre;
@@ -95,17 +97,38 @@ pub enum CodeOrigin {
     Cache,
 }
 
+/// How a plugin is called.
+pub(crate) enum Entry {
+    /// It exports the contract's handler.
+    Handler(JobPre<Guest>),
+    /// It is a WASI command.
+    Command(CommandPre<Guest>),
+}
+
 /// A component that was validated, compiled and linked: each attempt is a fresh instance of it.
 pub struct Plugin {
-    pub(crate) pre: JobPre<Guest>,
+    pub(crate) entry: Entry,
     inspection: Inspection,
     origin: CodeOrigin,
     ready_in: Duration,
 }
 
 impl Plugin {
-    pub(crate) fn new(pre: JobPre<Guest>, inspection: Inspection, origin: CodeOrigin, ready_in: Duration) -> Self {
-        Plugin { pre, inspection, origin, ready_in }
+    pub(crate) fn new(entry: Entry, inspection: Inspection, origin: CodeOrigin, ready_in: Duration) -> Self {
+        Plugin { entry, inspection, origin, ready_in }
+    }
+
+    /// The engine that runs it.
+    pub(crate) fn engine(&self) -> &Engine {
+        match &self.entry {
+            Entry::Handler(pre) => pre.engine(),
+            Entry::Command(pre) => pre.engine(),
+        }
+    }
+
+    /// Whether it is a WASI command, which takes its payload from standard input.
+    pub fn is_command(&self) -> bool {
+        matches!(self.entry, Entry::Command(_))
     }
 
     /// Names the plugin's bytes.

@@ -9,6 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::toolchain::Toolchain;
+
 /// A plugin could not be loaded.
 #[derive(Debug, Clone, Error)]
 pub enum PluginError {
@@ -65,33 +67,50 @@ pub enum Refusal {
         "the file is precompiled machine code, which is never loaded from outside; give the .wasm component it was made from"
     )]
     Precompiled,
-    /// A core module, not a component.
+    /// A core module that cannot be made a component.
     #[error(
-        "the file is a core WebAssembly module, not a component{}; build a component, in Rust with \
-         `cargo build --release --target wasm32-wasip2`, or turn the module into one with `wasm-tools component new`",
-        if *embedded_type { " (it carries a component type, but this version takes finished components only)" } else { "" }
+        "the file is a core WebAssembly module that is no plugin: {why}; {}",
+        toolchain.map_or(NoComponent::ADVICE, Toolchain::advice)
     )]
     CoreModule {
-        /// Whether a component type is embedded in it.
-        embedded_type: bool,
+        /// What it lacks.
+        why: NoComponent,
+        /// Who made it, where that can be told.
+        toolchain: Option<Toolchain>,
+    },
+    /// A core module that does not do what its embedded type, or a WASI command, wants.
+    #[error(
+        "the core WebAssembly module could not be made a component: {detail}{}",
+        toolchain.map_or(String::new(), |toolchain| format!("; {}", toolchain.advice()))
+    )]
+    Componentize {
+        /// What does not fit.
+        detail: String,
+        /// Who made it, where that can be told and explains it.
+        toolchain: Option<Toolchain>,
     },
     /// A component without the handler.
-    #[error("the component exports no leasehold:job/handler@0.1.x, which a plugin must; it exports {}", list(found))]
+    #[error(
+        "the component exports neither leasehold:job/handler@0.1.x nor, as a WASI command, wasi:cli/run@0.2.x; it exports {}; build \
+         it against the world leasehold:job/job, as a project of `leasehold new` does, or as a command with a main function",
+        list(found)
+    )]
     NoHandler {
         /// What it exports instead, at most ten names.
         found: Vec<String>,
     },
-    /// The handler of another version of the contract.
+    /// The handler of another version of the contract, or a command of another WASI.
     #[error(
-        "the component exports {found}, but this host runs leasehold:job/handler@0.1.x; build it against the 0.1 contract"
+        "the component exports {found}, but this host runs leasehold:job/handler@0.1.x and wasi:cli/run@0.2.x; build it against \
+         one of these"
     )]
     WrongVersion {
         /// The export that was found.
         found: String,
     },
-    /// The handler's interface with another type.
+    /// The interface that is called, with another type.
     #[error(
-        "the component's handler has another type than the contract's: {detail}; build it against the contract's WIT"
+        "the function that is to be called has another type than the contract's: {detail}; build it against the contract's WIT"
     )]
     WrongType {
         /// What differs.
@@ -182,6 +201,7 @@ impl Refusal {
             Refusal::Truncated { .. } => "truncated",
             Refusal::Precompiled => "precompiled",
             Refusal::CoreModule { .. } => "core-module",
+            Refusal::Componentize { .. } => "componentize",
             Refusal::NoHandler { .. } => "no-handler",
             Refusal::WrongVersion { .. } => "wrong-version",
             Refusal::WrongType { .. } => "wrong-type",
@@ -209,6 +229,41 @@ impl Refusal {
                 | Refusal::CompilerKilled
                 | Refusal::CompilerAnswer { .. }
         )
+    }
+}
+
+/// Why a core module cannot be made a component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoComponent {
+    /// Neither a type nor a command's start.
+    NoWayIn {
+        /// What it exports, at most ten names.
+        exports: Vec<String>,
+    },
+    /// A command with imports that are not WASI's.
+    ForeignImports {
+        /// Those, "module.name", at most ten.
+        names: Vec<String>,
+    },
+}
+
+impl NoComponent {
+    const ADVICE: &str = "build a component (in Rust with `cargo build --release --target wasm32-wasip2`) or a WASI command, or put \
+        the contract's type into it with `wasm-tools component embed`; `leasehold new` writes a project that does";
+}
+
+impl fmt::Display for NoComponent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoComponent::NoWayIn { exports } => write!(
+                f,
+                "no component type is embedded in it, and it exports no function `_start` as a WASI command does; it exports {}",
+                list(exports)
+            ),
+            NoComponent::ForeignImports { names } => {
+                write!(f, "it imports {}, which is not of WASI (wasi_snapshot_preview1)", list(names))
+            }
+        }
     }
 }
 

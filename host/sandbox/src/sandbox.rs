@@ -203,9 +203,10 @@ impl Sandbox {
         let (progress, progress_seen) = watch::channel(None);
         let (end, ended) = oneshot::channel();
         let log = Capture::new(logs, log_level, &limits);
-        let attempt = Arc::new(Attempt::new(limits, log, progress, self.settings.clock.clone()));
+        let attempt = Attempt::new(limits, log, progress, self.settings.clock.clone());
+        let attempt = Arc::new(if plugin.is_command() { attempt.of_command() } else { attempt });
         let execution = Execution::new(ended, attempt.signal.clone(), progress_seen);
-        let metered = !Engine::same(plugin.pre.engine(), &self.plain.loader.engine);
+        let metered = !Engine::same(plugin.engine(), &self.plain.loader.engine);
         let place = match self.place(input.len(), &limits, metered) {
             Ok(place) => place,
             Err((kind, message)) => {

@@ -6,13 +6,18 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use wasmparser::{BinaryReaderError, ElementItems, ElementKind, ElementSectionReader, FunctionBody, Parser, Payload};
+use wasmparser::{
+    BinaryReaderError, ElementItems, ElementKind, ElementSectionReader, Encoding, FunctionBody, Parser, Payload,
+};
 
 use crate::refusal::{Counted, Refusal};
 use crate::text;
 
+mod core;
 mod instances;
 
+use core::CoreScan;
+pub(crate) use core::{CoreFacts, PREVIEW1};
 use instances::Instances;
 
 const MAX_CORE_MODULES: u64 = 32;
@@ -42,8 +47,8 @@ const MAX_NAME: usize = 256;
 pub(crate) struct Structure {
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Vec<String>,
-    /// A custom section that makes a core module ready to become a component.
-    pub(crate) embedded_type: bool,
+    /// Of a core module only.
+    pub(crate) core: Option<CoreFacts>,
 }
 
 impl Structure {
@@ -53,12 +58,13 @@ impl Structure {
         exports: impl Iterator<Item = &'a str>,
     ) -> Structure {
         let names = |names: &mut dyn Iterator<Item = &'a str>| names.take(MAX_NAMES).map(shown).collect();
-        Structure { imports: names(&mut { imports }), exports: names(&mut { exports }), embedded_type: false }
+        Structure { imports: names(&mut { imports }), exports: names(&mut { exports }), core: None }
     }
 
     /// Bounds and escapes every name again.
     pub(crate) fn bound(&mut self) {
-        for names in [&mut self.imports, &mut self.exports] {
+        let foreign = self.core.as_mut().map(|core| &mut core.foreign);
+        for names in [&mut self.imports, &mut self.exports].into_iter().chain(foreign) {
             names.truncate(MAX_NAMES);
             names.iter_mut().for_each(|name| *name = shown(name));
         }
@@ -79,12 +85,14 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<Structure, Refusal> {
             Stop::Refused(refusal) => refusal,
         })?;
     }
-    Ok(scan.structure)
+    Ok(Structure { core: scan.core.map(CoreScan::facts), ..scan.structure })
 }
 
 #[derive(Default)]
 struct Scan {
     structure: Structure,
+    /// Of the file itself, where it is a core module.
+    core: Option<CoreScan>,
     depth: usize,
     core_modules: u64,
     components: u64,
@@ -110,7 +118,13 @@ impl From<BinaryReaderError> for Stop {
 impl Scan {
     fn payload(&mut self, payload: &Payload<'_>) -> Result<(), Stop> {
         self.instances.payload(payload)?;
+        if let Some(core) = &mut self.core {
+            core.payload(payload)?;
+        }
         match payload {
+            Payload::Version { encoding: Encoding::Module, .. } if self.depth == 0 => {
+                self.core = Some(CoreScan::default());
+            }
             Payload::ModuleSection { .. } => {
                 self.depth += 1;
                 self.core_modules += 1;
@@ -156,9 +170,6 @@ impl Scan {
                 for export in exports.clone() {
                     keep(&mut self.structure.exports, export?.name, Counted::Exports)?;
                 }
-            }
-            Payload::CustomSection(section) if self.depth == 0 => {
-                self.structure.embedded_type |= section.name().starts_with("component-type");
             }
             _ => {}
         }

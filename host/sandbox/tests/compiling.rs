@@ -155,7 +155,7 @@ async fn a_compiler_that_breaks_off_or_babbles_is_a_refusal_and_is_not_started_a
         ("exit 3", "compiler-answer"),
         ("", "compiler-answer"),
         ("echo fine", "compiler-answer"),
-        (r#"echo '{"compiled":{"structure":{"imports":[],"exports":[],"embedded_type":false}}}'"#, "compiler-answer"),
+        (r#"echo '{"compiled":{"structure":{"imports":[],"exports":[],"core":null}}}'"#, "compiler-answer"),
         ("exec cat /dev/zero", "compiler-answer"),
         ("cat /dev/zero >&2", "compile-time"),
         ("exec sleep 60", "compile-time"),
@@ -179,7 +179,7 @@ async fn a_compiler_that_breaks_off_or_babbles_is_a_refusal_and_is_not_started_a
 #[tokio::test]
 async fn a_compiler_that_claims_what_it_has_not_written_is_not_believed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let structure = r#"{"imports":[],"exports":["leasehold:job/handler@0.1.0"],"embedded_type":false}"#;
+    let structure = r#"{"imports":[],"exports":["leasehold:job/handler@0.1.0"],"core":null}"#;
     let answer = format!(r#"{{"compiled":{{"structure":{structure},"artifact":{{"size":9,"checksum":1}}}}}}"#);
     let sandbox = scripted(dir.path(), &format!("echo '{answer}'"));
     let failed = sandbox.load_bytes("acme", guest("", "")).await.expect_err("nothing was written");

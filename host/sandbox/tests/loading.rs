@@ -56,22 +56,6 @@ async fn a_truncated_component_is_refused_wherever_it_ends() {
 }
 
 #[tokio::test]
-async fn a_core_module_is_refused_and_told_how_to_become_a_component() {
-    let core = core_module("", MEMORY, "");
-    let refused = refusal(&core).await;
-    assert_eq!(refused, Refusal::CoreModule { embedded_type: false });
-    assert!(refused.to_string().contains("cargo build --release --target wasm32-wasip2"), "{refused}");
-    assert_eq!(inspect(&core).kind, FileKind::CoreModule);
-
-    let resolve = contract();
-    let (world, _) = resolve.worlds.iter().find(|(_, world)| world.name == "guest").expect("the world");
-    let mut typed = core;
-    wit_component::embed_component_metadata(&mut typed, &resolve, world, wit_component::StringEncoding::UTF8)
-        .expect("the world can be embedded");
-    assert_eq!(refusal(&typed).await, Refusal::CoreModule { embedded_type: true });
-}
-
-#[tokio::test]
 async fn precompiled_code_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     load(&caching(dir.path()), guest("", "")).await;

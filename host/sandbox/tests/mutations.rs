@@ -17,6 +17,12 @@ async fn a_guest_with_changed_bytes_is_refused_or_runs() {
 }
 
 #[tokio::test]
+async fn a_core_module_with_an_embedded_type_and_changed_bytes_is_refused_or_runs() {
+    let module = core_module(SHOULD_CONTINUE, MEMORY, "(drop (call $should_continue))");
+    mutate("a core module", &typed(&module, &contract(), "job"), 240).await;
+}
+
+#[tokio::test]
 async fn the_example_with_changed_bytes_is_refused_or_runs() {
     let Some(sound) = hello() else { return };
     mutate("the example", &sound, 60).await;

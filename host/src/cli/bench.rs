@@ -12,6 +12,7 @@ use super::output::{Colour, Output, Table};
 use super::text::plain;
 use super::{Exit, Global};
 
+mod languages;
 mod sandbox;
 
 /// The arguments of `leasehold bench`.
@@ -28,6 +29,8 @@ enum What {
     Store(Store),
     /// What the sandbox costs, how fast it stops a guest, how punctual heartbeats stay beside guests that spin
     Sandbox(sandbox::Sandbox),
+    /// What plugins of different languages cost: size, compiling, the first run, each further one
+    Languages(languages::Languages),
 }
 
 /// The arguments of `leasehold bench store`.
@@ -64,6 +67,7 @@ impl Bench {
         match &self.what {
             What::Store(store) => store.run(global, out).await,
             What::Sandbox(sandbox) => sandbox.run(global, out).await,
+            What::Languages(languages) => languages.run(global, out).await,
         }
     }
 }
@@ -159,7 +163,11 @@ mod tests {
     fn a_benchmark_without_rounds_or_time_is_refused() {
         let sandbox = ["leasehold bench sandbox --rounds 0", "leasehold bench sandbox --beats 0"];
         let store = ["leasehold bench store --rounds 0", "leasehold bench store --seconds 0"];
-        for line in ["leasehold bench"].into_iter().chain(store).chain(sandbox) {
+        for line in ["leasehold bench", "leasehold bench languages", "leasehold bench languages d --runs 0"]
+            .into_iter()
+            .chain(store)
+            .chain(sandbox)
+        {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }
     }

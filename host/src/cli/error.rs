@@ -177,6 +177,18 @@ pub(super) enum CliError {
     /// Nothing could be measured.
     #[error("nothing could be measured")]
     Bench(#[from] BenchError),
+    /// Plugins to measure.
+    #[error(
+        "there is nothing to measure in {}: scripts/build-plugins puts the plugins of all languages into tests/plugins",
+        folder.display()
+    )]
+    BenchFolder {
+        /// Where they were looked for.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// A benchmark of the sandbox.
     #[error("the sandbox cannot be measured")]
     BenchSandbox(#[from] leasehold_sandbox::bench::BenchError),
@@ -203,6 +215,21 @@ pub(super) enum CliError {
         /// Why.
         #[source]
         source: PluginError,
+    },
+    /// A project that would be written over.
+    #[error("{} is there already: choose another name, or remove it", path.display())]
+    NewThere {
+        /// The project's folder.
+        path: PathBuf,
+    },
+    /// A project that could not be written to the end.
+    #[error("cannot write {}; remove what is there of the project and try again", path.display())]
+    NewWrite {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
     },
     /// The host.
     #[error("the host cannot start")]

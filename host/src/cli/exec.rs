@@ -12,7 +12,7 @@ use leasehold::{clock, guest_limits};
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_sandbox::{
-    Effects, Ended, Execution, HttpGrants, Invocation, LogLevel, LogLine, RunFacts, Sandbox, StopReason, escape,
+    Effects, Ended, Execution, HttpGrants, Invocation, LogLevel, LogLine, Plugin, RunFacts, Sandbox, StopReason, escape,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -29,6 +29,7 @@ use super::text::{detail, plain};
 use super::{Exit, Global, payload, value};
 
 mod said;
+mod watch;
 
 /// The arguments of `leasehold exec`.
 #[derive(Debug, Args)]
@@ -71,6 +72,9 @@ pub(super) struct Exec {
     /// How long a line of its log may be [default: 8KiB]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     log_line_max: Option<u64>,
+    /// Run it again whenever its file has changed; Ctrl-C ends
+    #[arg(long)]
+    watch: bool,
     /// The least severe of its log lines that is shown
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = log_level)]
     log_level: LogLevel,
@@ -88,30 +92,45 @@ impl Exec {
     /// It could not be started, or failed.
     pub(super) async fn run(&self, global: &Global, out: &mut Output) -> Result<Exit, CliError> {
         global.refuse_configuration("exec")?;
-        let limits = self.limits();
-        let input = self.input(limits.payload_max)?;
+        // Before anything takes long.
+        self.input()?;
         let sandbox = Sandbox::new(sandbox_settings()?)?;
-        let failed = |source| CliError::Plugin { file: self.file.clone(), source };
-        let plugin = match limits.fuel {
+        if self.watch {
+            return watch::run(self, &sandbox, out).await;
+        }
+        let plugin = self.load(&sandbox).await?;
+        let mut signals = EndSignals::listen()?;
+        let (ended, said) = self.execute(&sandbox, &plugin, &mut signals, out.is_json()).await?;
+        self.tell(ended, said, out)
+    }
+
+    async fn load(&self, sandbox: &Sandbox) -> Result<Arc<Plugin>, CliError> {
+        let loaded = match self.fuel {
             Some(_) => sandbox.load_metered(DEFAULT_TENANT, &self.file).await,
             None => sandbox.load(DEFAULT_TENANT, &self.file).await,
-        }
-        .map_err(failed)?;
-        let signals = EndSignals::listen()?;
+        };
+        loaded.map_err(|source| CliError::Plugin { file: self.file.clone(), source })
+    }
+
+    async fn execute(
+        &self,
+        sandbox: &Sandbox,
+        plugin: &Arc<Plugin>,
+        signals: &mut EndSignals,
+        keep: bool,
+    ) -> Result<(Ended, Vec<SaidRecord>), CliError> {
         let (sink, lines) = mpsc::unbounded_channel();
         let invocation = Invocation {
             run: self.facts()?,
-            input,
-            limits: guest_limits(&limits),
+            input: self.input()?,
+            limits: guest_limits(&self.limits()),
             tenant_memory: None,
             logs: Arc::new(Sink(sink)),
             log_level: self.log_level,
             idempotency_secret: random()?,
             effects: Effects { http: Arc::new(HttpGrants::never(NO_REQUESTS)), ..Effects::default() },
         };
-        let execution = sandbox.start(&plugin, invocation);
-        let (ended, said) = follow(execution, signals, lines, out.is_json()).await;
-        self.tell(ended, said, out)
+        Ok(follow(sandbox.start(plugin, invocation), signals, lines, keep).await)
     }
 
     fn limits(&self) -> JobLimits {
@@ -132,7 +151,8 @@ impl Exec {
         }
     }
 
-    fn input(&self, most: u64) -> Result<Vec<u8>, CliError> {
+    fn input(&self) -> Result<Vec<u8>, CliError> {
+        let most = self.limits().payload_max;
         // Of a file that is too large, enough is read for the sandbox to refuse it with its own words.
         self.payload.as_deref().map_or(Ok(Vec::new()), |text| payload::read(text, most))
     }
@@ -193,7 +213,7 @@ fn random<const N: usize>() -> Result<[u8; N], CliError> {
 /// Waits for the end, and shows meanwhile what the handler says. The first signal asks it to stop, the second ends it.
 async fn follow(
     mut execution: Execution,
-    mut signals: EndSignals,
+    signals: &mut EndSignals,
     mut lines: mpsc::UnboundedReceiver<LogLine>,
     keep: bool,
 ) -> (Ended, Vec<SaidRecord>) {
@@ -336,7 +356,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("raw");
         std::fs::write(&file, [0xff, 0x00, b'\n']).unwrap();
-        let input = |payload: &str| exec(&format!("--payload {payload}")).input(100);
+        let input = |payload: &str| exec(&format!("--payload {payload} --payload-max 100B")).input();
         assert_eq!(input("[1]").unwrap(), b"[1]");
         assert_eq!(input(&format!("@{}", file.display())).unwrap(), [0xff, 0x00, b'\n']);
         assert!(matches!(input("[1"), Err(CliError::PayloadJson(_))));
@@ -344,7 +364,7 @@ mod tests {
         for file in ["@/nonexistent", "@/", "@/dev/zero"] {
             assert!(matches!(input(file), Err(CliError::PayloadFile { .. })), "{file}");
         }
-        assert_eq!(exec("").input(100).unwrap(), b"");
+        assert_eq!(exec("").input().unwrap(), b"");
     }
 
     #[test]

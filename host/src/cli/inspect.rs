@@ -7,7 +7,7 @@ use leasehold::config::Config;
 use leasehold::plugins::{self, DEFAULT_TENANT, JobGrants, PluginGrants};
 use leasehold::zones;
 use leasehold_lease::id::JobName;
-use leasehold_sandbox::{HANDLER_INTERFACE, Inspection, Sandbox, inspect, read_plugin_file};
+use leasehold_sandbox::{HANDLER_INTERFACE, Inspection, Plugin, Sandbox, inspect, read_plugin_file};
 use serde::Serialize;
 
 use super::error::CliError;
@@ -15,6 +15,10 @@ use super::loader::{self, sandbox_settings};
 use super::output::{Colour, Output, Paint};
 use super::text::{bytes, plain};
 use super::{Exit, Global};
+
+/// The two ways a plugin is called.
+const HANDLER: &str = "handler";
+const COMMAND: &str = "command";
 
 /// The arguments of `leasehold inspect`.
 #[derive(Debug, Args)]
@@ -34,22 +38,24 @@ impl Inspect {
         let failed = |source| CliError::PluginFile { file: self.file.clone(), source };
         let content = read_plugin_file(&self.file).map_err(failed)?;
         let found = inspect(&content);
-        let problem = match &found.verdict {
-            Err(refusal) => Some(loader::reason(&refusal.clone().into())),
-            // Only loading also validates the code and compares types.
+        let judged = match &found.verdict {
+            Err(refusal) => Err(loader::reason(&refusal.clone().into())),
+            // Only loading also makes a core module a component, validates the code and compares types.
             Ok(()) => {
                 let sandbox = Sandbox::new(sandbox_settings()?)?;
-                sandbox.load_bytes(DEFAULT_TENANT, content).await.err().map(|error| loader::reason(&error))
+                sandbox.load_bytes(DEFAULT_TENANT, content).await.map_err(|error| loader::reason(&error))
             }
         };
+        let way = judged.as_ref().ok().map(|plugin| way_of(plugin));
+        let problem = judged.err();
         let grants = plugins::grants_of(&config, &zones::load(), &self.file);
         wrong.append(grants.problems.clone());
         wrong.iter().for_each(|problem| tracing::warn!("{problem}"));
         let exit = if problem.is_none() { Exit::Success } else { Exit::Failed };
         if out.is_json() {
-            out.object(&Record::new(&self.file.display().to_string(), &found, problem, &grants))?;
+            out.object(&Record::new(&self.file.display().to_string(), &found, way, problem, &grants))?;
         } else {
-            out.text(&page(&self.file.display().to_string(), &found, problem.as_deref(), out.paint()))?;
+            out.text(&page(&self.file.display().to_string(), &found, way, problem.as_deref(), out.paint()))?;
             out.text(&granted(&grants))?;
         }
         Ok(exit)
@@ -64,6 +70,8 @@ struct Record<'a> {
     digest: String,
     size: usize,
     plugin: bool,
+    /// "handler" or "command".
+    way: Option<&'static str>,
     imports: &'a [String],
     exports: &'a [String],
     problem: Option<String>,
@@ -96,13 +104,20 @@ impl JobRecord<'_> {
 }
 
 impl Record<'_> {
-    fn new<'a>(file: &'a str, found: &'a Inspection, problem: Option<String>, grants: &'a PluginGrants) -> Record<'a> {
+    fn new<'a>(
+        file: &'a str,
+        found: &'a Inspection,
+        way: Option<&'static str>,
+        problem: Option<String>,
+        grants: &'a PluginGrants,
+    ) -> Record<'a> {
         Record {
             file,
             kind: found.kind.as_str(),
             digest: found.digest.to_string(),
             size: found.size,
             plugin: problem.is_none(),
+            way,
             imports: &found.imports,
             exports: &found.exports,
             problem,
@@ -112,10 +127,16 @@ impl Record<'_> {
     }
 }
 
-fn page(file: &str, found: &Inspection, problem: Option<&str>, paint: Paint) -> String {
-    let verdict = match problem {
-        None => paint.paint(Colour::Good, &format!("yes, it exports {HANDLER_INTERFACE} and validates")),
-        Some(_) => paint.paint(Colour::Bad, "no"),
+/// How it is called when it runs.
+fn way_of(plugin: &Plugin) -> &'static str {
+    if plugin.is_command() { COMMAND } else { HANDLER }
+}
+
+fn page(file: &str, found: &Inspection, way: Option<&str>, problem: Option<&str>, paint: Paint) -> String {
+    let verdict = match way {
+        Some(COMMAND) => paint.paint(Colour::Good, "yes, it is a WASI command and validates"),
+        Some(_) => paint.paint(Colour::Good, &format!("yes, it exports {HANDLER_INTERFACE} and validates")),
+        None => paint.paint(Colour::Bad, "no"),
     };
     let size = match found.size {
         size @ 0..1024 => bytes(size as u64),
@@ -167,8 +188,8 @@ mod tests {
         let found = inspect(content);
         let problem = found.verdict.as_ref().err().map(ToString::to_string);
         let grants = PluginGrants { tenant: "acme".parse().unwrap(), jobs: vec![], problems: Problems::default() };
-        let page = page("x\n.wasm", &found, problem.as_deref(), Paint(false));
-        (page, serde_json::to_value(Record::new("x", &found, problem, &grants)).unwrap())
+        let page = page("x\n.wasm", &found, None, problem.as_deref(), Paint(false));
+        (page, serde_json::to_value(Record::new("x", &found, None, problem, &grants)).unwrap())
     }
 
     #[test]

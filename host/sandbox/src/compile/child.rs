@@ -9,11 +9,12 @@ use std::thread;
 use wasmparser::Validator;
 use wasmtime::{Engine, OutOfMemory};
 
+use super::componentize::component_of;
 use super::confine::confine;
 use super::protocol::{Answer, Artifact, Request, Why, shown};
 use crate::cache::checksum;
 use crate::engine;
-use crate::inspect::{fits, kind_of};
+use crate::fits::fits;
 use crate::refusal::Refusal;
 use crate::scan::{self, Structure};
 use crate::text;
@@ -55,22 +56,25 @@ fn answer(request: Request) -> Answer {
 /// Both are answers: an `Err` is one that came before the end.
 fn compile(request: &Request) -> Result<Answer, Answer> {
     let bytes = read_bytes(request.size)?;
-    let structure = match scan::scan(&bytes) {
-        Ok(structure) => structure,
-        Err(refusal) => return Err(refused(Structure::default(), why(refusal))),
-    };
-    if fits(kind_of(&bytes), &structure).is_err() {
-        return Err(refused(structure, Why::Unfit));
-    }
+    let structure = looked_at(&bytes)?;
     let engine = engine::for_compiling(request.metered)
         .map_err(|error| internal(format!("cannot start the compiler: {error:#}")))?;
     if engine::compatibility(&engine) != request.engine {
         let detail = "the compiler is another version than the host: restart the host";
         return Err(internal(detail.to_owned()));
     }
-    if let Err(error) = validate(&engine, &bytes) {
-        return Err(refused(structure, Why::Invalid { detail: shown(&error.to_string()) }));
-    }
+    let structure = validated(&engine, &bytes, structure)?;
+    let (bytes, structure) = match &structure.core {
+        None => (bytes, structure),
+        Some(core) => match component_of(&bytes, core) {
+            Ok(component) => {
+                let structure = looked_at(&component)?;
+                let structure = validated(&engine, &component, structure)?;
+                (component, structure)
+            }
+            Err(words) => return Err(refused(structure, Why::Componentize { detail: shown(&words) })),
+        },
+    };
     let code = match engine.precompile_component(&bytes) {
         Ok(code) => code,
         Err(error) if error.is::<OutOfMemory>() => return Err(refused(structure, Why::Memory)),
@@ -83,6 +87,19 @@ fn compile(request: &Request) -> Result<Answer, Answer> {
     }
     write(&request.output, &code, checksum).map_err(|error| failed("cannot write the compiled code", &error))?;
     Ok(Answer::Compiled { structure, artifact: Artifact { size: code.len() as u64, checksum } })
+}
+
+/// The structure of a file, or of the component that was made of one.
+fn looked_at(bytes: &[u8]) -> Result<Structure, Answer> {
+    let structure = scan::scan(bytes).map_err(|refusal| refused(Structure::default(), why(refusal)))?;
+    if fits(&structure).is_err() { Err(refused(structure, Why::Unfit)) } else { Ok(structure) }
+}
+
+fn validated(engine: &Engine, bytes: &[u8], structure: Structure) -> Result<Structure, Answer> {
+    match validate(engine, bytes) {
+        Ok(()) => Ok(structure),
+        Err(error) => Err(refused(structure, Why::Invalid { detail: shown(&error.to_string()) })),
+    }
 }
 
 fn read_bytes(size: u64) -> Result<Vec<u8>, Answer> {

@@ -65,6 +65,10 @@ pub(crate) enum Why {
     Invalid {
         detail: String,
     },
+    /// A core module that could not be made a component.
+    Componentize {
+        detail: String,
+    },
     Compile {
         detail: String,
     },
@@ -86,9 +90,10 @@ impl Answer {
             Answer::Refused { structure, why } => {
                 structure.bound();
                 match why {
-                    Why::Invalid { detail } | Why::Compile { detail } | Why::Panicked { detail } => {
-                        *detail = shown(detail)
-                    }
+                    Why::Invalid { detail }
+                    | Why::Componentize { detail }
+                    | Why::Compile { detail }
+                    | Why::Panicked { detail } => *detail = shown(detail),
                     Why::Unfit | Why::Truncated | Why::TooComplex { .. } | Why::Memory | Why::Output => {}
                 }
             }

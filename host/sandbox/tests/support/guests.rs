@@ -21,6 +21,16 @@ pub const MEMORY: &str = r#"(memory (export "memory") 2)"#;
 
 /// Any core module as a component of any world.
 pub fn component(core: &[u8], resolve: &Resolve, world: &str) -> Vec<u8> {
+    ComponentEncoder::default()
+        .validate(true)
+        .module(&typed(core, resolve, world))
+        .expect("the module has a component type")
+        .encode()
+        .expect("the module fits its world")
+}
+
+/// A core module with the type of the component that it is to become.
+pub fn typed(core: &[u8], resolve: &Resolve, world: &str) -> Vec<u8> {
     let packages: Vec<_> = resolve.packages.iter().map(|(id, _)| id).collect();
     let world = resolve
         .worlds
@@ -30,12 +40,7 @@ pub fn component(core: &[u8], resolve: &Resolve, world: &str) -> Vec<u8> {
         .unwrap_or_else(|| panic!("no world {world} in {packages:?}"));
     let mut module = core.to_vec();
     embed_component_metadata(&mut module, resolve, world, StringEncoding::UTF8).expect("the world can be embedded");
-    ComponentEncoder::default()
-        .validate(true)
-        .module(&module)
-        .expect("the module has a component type")
-        .encode()
-        .expect("the module fits its world")
+    module
 }
 
 /// The project's own contract, and a world that has a little of WASI beside it.

@@ -247,7 +247,7 @@ fn table(rows: &[Row]) -> Table {
 }
 
 /// Three digits that say something.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size < 10.0 => format!("{value:.2}"),
@@ -262,11 +262,11 @@ fn medians(beside: &Beside) -> (f64, f64) {
     (median(&beside.ours), median(&beside.bare))
 }
 
-fn millis(time: Duration) -> f64 {
+pub(super) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn median(rounds: &[f64]) -> f64 {
+pub(super) fn median(rounds: &[f64]) -> f64 {
     let mut sorted = rounds.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -274,13 +274,13 @@ fn median(rounds: &[f64]) -> f64 {
 }
 
 /// The least time that so many percent do not exceed. There is at least one.
-fn percentile(mut all: Vec<Duration>, percent: f64) -> Duration {
+pub(super) fn percentile(mut all: Vec<Duration>, percent: f64) -> Duration {
     all.sort();
     let rank = (all.len() as f64 * percent / 100.0).ceil() as usize;
     all[rank.clamp(1, all.len()) - 1]
 }
 
-async fn read(file: &Path) -> Result<Vec<u8>, CliError> {
+pub(super) async fn read(file: &Path) -> Result<Vec<u8>, CliError> {
     let path = file.to_owned();
     let failed = |source| CliError::Plugin { file: file.to_owned(), source };
     match tokio::task::spawn_blocking(move || read_plugin_file(&path)).await {

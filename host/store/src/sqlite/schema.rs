@@ -27,8 +27,12 @@ const KNOWN: i32 = MIGRATIONS.len() as i32;
 pub(super) fn prepare(db: &mut Connection, path: &Path) -> Result<Identity, OpenError> {
     let failed = |doing| move |source| OpenError::Sqlite { path: path.to_path_buf(), doing, source };
     // Nothing of a foreign or newer file is changed, not even its journal mode.
-    inspect(db, path)?;
+    let found = inspect(db, path)?;
     write_ahead_log(db).map_err(failed("turning on its write-ahead log"))?;
+    if found == KNOWN {
+        // Nothing is to be written, so a host can start while another one writes, or stands still in the middle of it.
+        return identity(db, path);
+    }
     // Where a migration writes a table anew, dropping the old one would delete all that refers to it. It can be set
     // only outside of a transaction.
     let foreign_keys = |db: &Connection, on: bool| db.pragma_update(None, "foreign_keys", on);

@@ -126,6 +126,19 @@ async fn a_reader_waits_for_no_writer_and_changes_nothing() {
     assert_eq!(store.jobs(None, 100).await.unwrap().answer, jobs);
 }
 
+#[tokio::test]
+async fn a_host_starts_while_another_one_stands_still_in_the_middle_of_a_write() {
+    let folder = fast_folder();
+    let identity = SqliteStore::open(&file(&folder)).unwrap().identity().await.unwrap();
+    // Longer than anybody waits for a lock: it is held until the end of the test.
+    let writer = Connection::open(file(&folder)).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let store = SqliteStore::open(&file(&folder)).unwrap();
+    assert_eq!(store.identity().await.unwrap(), identity);
+    writer.execute_batch("ROLLBACK").unwrap();
+    store.announce(&[(job("a"), Announce { fingerprint: "x".into() })]).await.unwrap();
+}
+
 #[test]
 fn a_reader_makes_no_file_and_brings_none_up_to_date() {
     let folder = fast_folder();

@@ -1,0 +1,7 @@
+module report-go
+
+go 1.25
+
+require leasehold v0.0.0
+
+replace leasehold => ../../guest-sdk/go

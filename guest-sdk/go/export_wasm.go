@@ -1,0 +1,28 @@
+//go:build wasip1
+
+package leasehold
+
+import (
+	"log/slog"
+
+	// The exports themselves, which call into internal/guest.
+	_ "leasehold/internal/bindings/exports/wit_exports"
+	"leasehold/internal/guest"
+	"leasehold/internal/host"
+)
+
+func export(handler untyped) {
+	if guest.Handler != nil {
+		panic("leasehold.Handle was called twice: a plugin has one handler")
+	}
+	guest.Handler = func(run host.Run, payload []byte) ([]byte, *host.Failed) {
+		// A logger that the plugin has set before, in an init function of its own, stays.
+		if slog.Default() == before {
+			slog.SetDefault(slog.New(newLogHandler(guest.Host{})))
+		}
+		return finish(guest.Host{}, run, payload, handler)
+	}
+}
+
+// What slog logs to while nobody has said otherwise.
+var before = slog.Default()

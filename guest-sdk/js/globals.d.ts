@@ -1,0 +1,37 @@
+// What a handler finds as globals beside the language itself: all there is, for TypeScript without the types of a browser
+// or of Node.
+
+import type * as sdk from "./index.js";
+
+type Timer = number;
+
+declare global {
+  /** Lines of the run's log. An object at the end, after a text, becomes the line's fields. */
+  const console: Record<"trace" | "debug" | "log" | "info" | "warn" | "error", (...args: unknown[]) => void>;
+  const fetch: typeof sdk.fetch;
+  const Headers: typeof sdk.Headers;
+  const Response: typeof sdk.Response;
+  type Headers = sdk.Headers;
+  type Response = sdk.Response;
+
+  function setTimeout<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): Timer;
+  function setInterval<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): Timer;
+  function clearTimeout(timer: Timer | undefined): void;
+  function clearInterval(timer: Timer | undefined): void;
+  function queueMicrotask(job: () => void): void;
+  function atob(text: string): string;
+  function btoa(text: string): string;
+  const performance: { now(): number };
+
+  class TextEncoder {
+    readonly encoding: "utf-8";
+    encode(text?: string): Uint8Array;
+  }
+
+  /** Of UTF-8 only. */
+  class TextDecoder {
+    constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
+    readonly encoding: "utf-8";
+    decode(bytes?: Uint8Array | ArrayBuffer): string;
+  }
+}

@@ -1,0 +1,30 @@
+// The plugin's export, made of a handler.
+
+import { seedRandom } from "./globals.js";
+import { host } from "./host.js";
+import { settle } from "./promise.js";
+import { Context } from "../src/context.js";
+import { toHandlerError } from "../src/errors.js";
+import { call, isHandler } from "../src/handler.js";
+import { setHost } from "../src/host.js";
+
+/** What the contract's `handler` interface is: `handle` returns the output's bytes or throws a `handler-error`. */
+export function serve(plugin) {
+  if (!isHandler(plugin)) {
+    throw new TypeError("the module's default export is no handler: export default handler((ctx, input) => …)");
+  }
+  return {
+    handle(info, payload) {
+      setHost(host);
+      seedRandom(`${info.runId} ${info.attempt} ${Date.now()} ${performance.now()}`);
+      const context = new Context(info, payload);
+      // Timers wait here. One that is cut short is due at once, and listeners are told first.
+      const wait = (ms) => host.sleep(ms) || context.signal.aborted;
+      try {
+        return settle(call(plugin, context), wait);
+      } catch (error) {
+        throw toHandlerError(error);
+      }
+    },
+  };
+}

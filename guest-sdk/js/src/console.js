@@ -1,0 +1,43 @@
+// console, as lines of the run's log.
+
+import { wellFormed } from "./errors.js";
+import { host } from "./host.js";
+
+const LEVELS = ["trace", "debug", "info", "warn", "error"];
+
+/** `console.info("text", …, { key: value })`: an object at the end, after a text, becomes the line's fields. */
+export const console = Object.freeze({
+  trace: (...args) => emit("trace", args),
+  debug: (...args) => emit("debug", args),
+  log: (...args) => emit("info", args),
+  info: (...args) => emit("info", args),
+  warn: (...args) => emit("warn", args),
+  error: (...args) => emit("error", args),
+});
+
+function emit(level, args) {
+  const to = host();
+  if (LEVELS.indexOf(level) < LEVELS.indexOf(to.maxLevel())) return;
+  const last = args.at(-1);
+  const hasFields = args.length > 1 && typeof args[0] === "string" && isPlain(last);
+  const fields = hasFields ? Object.entries(last).map(([key, value]) => [wellFormed(key), show(value)]) : [];
+  const words = hasFields ? args.slice(0, -1) : args;
+  to.emit(level, "console", words.map(show).join(" "), fields);
+}
+
+function show(value) {
+  return wellFormed(value instanceof Error ? described(value) : value);
+}
+
+/** Engines differ in whether a stack begins with the message. */
+function described(error) {
+  const title = `${error.name}: ${error.message}`;
+  const stack = error.stack ?? "";
+  return stack.includes(error.message) ? stack : `${title}\n${stack}`;
+}
+
+function isPlain(value) {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}

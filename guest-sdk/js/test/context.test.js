@@ -1,0 +1,113 @@
+// What a handler is given: the signal, waiting, the checkpoint, key-values, requests, console.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Cancelled, HttpError, StorageError, fetch, handler } from "../index.js";
+import { TestHost } from "../testing.js";
+
+test("a stopped run says why, tells listeners once and waits no more", async () => {
+  const host = new TestHost();
+  let told = 0;
+  const run = handler((ctx) => {
+    ctx.signal.throwIfAborted();
+    assert.deepEqual([ctx.signal.aborted, ctx.signal.reason], [false, undefined]);
+    ctx.signal.addEventListener("abort", () => (told += 1));
+    host.stop("lost");
+    assert.throws(() => ctx.sleep(3_600_000), (error) => error instanceof Cancelled && error.reason === "lost");
+    assert.throws(() => ctx.signal.throwIfAborted(), Cancelled);
+    return [ctx.signal.aborted, ctx.signal.reason.reason];
+  });
+  assert.deepEqual(await host.call(run), [true, "lost"]);
+  assert.deepEqual([told, host.sleptMs], [1, 0]);
+});
+
+test("it stops after as many looks as the test wants", async () => {
+  const host = new TestHost();
+  host.stop("stopping", 2);
+  const copy = handler((ctx, items) => {
+    items.forEach((_, at) => {
+      ctx.signal.throwIfAborted();
+      ctx.progress(at + 1, items.length, "copied");
+    });
+  });
+  await assert.rejects(host.call(copy, [1, 2, 3]), Cancelled);
+  assert.deepEqual(host.reports.at(-1), { done: 2, total: 3, message: "copied" });
+});
+
+test("waits are rounded up and never negative", async () => {
+  const host = new TestHost();
+  await host.call(handler((ctx) => ctx.sleep(0.1)));
+  assert.equal(host.sleptMs, 1);
+  for (const ms of [-1, NaN, "1"]) {
+    await assert.rejects(host.call(handler((ctx) => ctx.sleep(ms))), RangeError);
+  }
+});
+
+test("the run's facts are there", async () => {
+  const facts = await new TestHost({ attempt: 2 }).call(handler((ctx) => ctx.run));
+  assert.deepEqual([facts.slot, facts.attempt, facts.tenant], ["2025-01-01T00:00:00.000Z", 2, "test"]);
+});
+
+test("a checkpoint comes back as it was saved", async () => {
+  const host = new TestHost();
+  assert.equal(await host.call(handler((ctx) => ctx.state.load())), null);
+  await host.call(handler((ctx, value) => ctx.state.save(value)), { at: "ü" });
+  assert.deepEqual(await host.call(handler((ctx) => ctx.state.load())), { at: "ü" });
+});
+
+test("keys are listed in order and compared", async () => {
+  const run = handler(({ kv }) => {
+    for (const key of ["b", "a/2", "a/1"]) kv.set(key, key);
+    assert.deepEqual(kv.list({ prefix: "a/" }), ["a/1", "a/2"]);
+    assert.deepEqual(kv.list({ prefix: "a/", after: "a/1" }), ["a/2"]);
+    assert.equal(kv.compareAndSet("b", null, "x"), false);
+    assert.equal(kv.compareAndSet("b", "b", "ü"), true);
+    assert.equal(kv.getText("b"), "ü");
+    assert.deepEqual([kv.delete("b"), kv.delete("b"), kv.get("b")], [true, false, null]);
+    assert.throws(() => kv.set("a", 1), TypeError);
+  });
+  await new TestHost().call(run);
+});
+
+test("the store's trouble is a StorageError with its limit", async () => {
+  const host = new TestHost();
+  host.kvSet = () => {
+    throw { tag: "over-quota", val: 7n };
+  };
+  const isQuota = (error) => error instanceof StorageError && error.case === "over-quota" && error.limit === 7;
+  await assert.rejects(host.call(handler((ctx) => ctx.kv.set("a", "b"))), isQuota);
+});
+
+test("fetch sends what it is given, and any status is a response", async () => {
+  const host = new TestHost();
+  host.answer = () => ({ status: 404, headers: { "X-Reply": "a" }, body: '{"ü":1}' });
+  const run = handler(async () => {
+    const response = await fetch("https://a.example/x", { method: "post", body: "ü", headers: { "X-One": "1" } });
+    return [response.status, response.ok, response.headers.get("x-reply"), await response.json()];
+  });
+  assert.deepEqual(await host.call(run), [404, false, "a", { ü: 1 }]);
+  const [{ method, url, headers, body }] = host.requests;
+  assert.deepEqual([method, url, new TextDecoder().decode(body)], ["POST", "https://a.example/x", "ü"]);
+  assert.deepEqual(headers, [["x-one", "1"], ["content-type", "text/plain;charset=UTF-8"]]);
+});
+
+test("without an answer nothing is granted, and the global fetch is this one", async () => {
+  const isDenied = (error) => error instanceof HttpError && error instanceof TypeError && error.case === "denied";
+  await assert.rejects(new TestHost().call(handler(() => globalThis.fetch("https://a.example"))), isDenied);
+  assert.notEqual(globalThis.fetch, fetch);
+});
+
+test("console writes lines with their level and an object at the end as fields", async () => {
+  const host = new TestHost();
+  const run = handler(() => {
+    console.log("grüße", 7, { n: 7, s: "späß", deep: [1] });
+    console.warn({ a: 1 });
+    console.error(new TypeError("why"));
+  });
+  await host.call(run);
+  const [first, second, third] = host.lines;
+  assert.deepEqual(first, { level: "info", target: "console", message: "grüße 7", fields: { n: "7", s: "späß", deep: "[1]" } });
+  assert.deepEqual([second.level, second.message, second.fields], ["warn", '{"a":1}', {}]);
+  assert.match(third.message, /TypeError: why/);
+});

@@ -1,0 +1,126 @@
+"""Requests to the origins that the operator and the job's manifest both allow, in the manner of `requests`."""
+
+import json as jsons
+import math
+from typing import Any, Iterator, Mapping, Optional
+from urllib.parse import urlencode
+
+from ._context import Data, as_bytes
+from ._errors import Permanent, Retryable, http_error
+from ._host import ContractError, current, well_formed
+
+
+class Headers(Mapping[str, str]):
+    """Names in any case; more than one value of a name are joined with a comma."""
+
+    def __init__(self, pairs: "list[tuple[str, str]]") -> None:
+        self._values: dict[str, str] = {}
+        for name, value in pairs:
+            name = name.lower()
+            self._values[name] = f"{self._values[name]}, {value}" if name in self._values else value
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return repr(self._values)
+
+
+class Response:
+    """A whole response."""
+
+    def __init__(self, status_code: int, headers: "list[tuple[str, str]]", content: bytes, url: str = "") -> None:
+        self.status_code = status_code
+        self.headers = Headers(headers)
+        self.content = content
+        self.url = url
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status_code < 300
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError."""
+        return jsons.loads(self.content)
+
+    def raise_for_status(self) -> None:
+        """Raises unless the status is 2xx: `Retryable` for 5xx, 408 and 429, `Permanent` for all others."""
+        if self.ok:
+            return
+        again = self.status_code in (408, 429) or 500 <= self.status_code < 600
+        kind = Retryable if again else Permanent
+        message = f"the server answered {self.status_code}"
+        raise kind("http-status", message, {"status": self.status_code, "url": self.url})
+
+    def __repr__(self) -> str:
+        return f"<Response [{self.status_code}]>"
+
+
+def request(
+    method: str,
+    url: str,
+    *,
+    params: Optional[Mapping[str, object]] = None,
+    headers: Optional[Mapping[str, str]] = None,
+    data: "Data | Mapping[str, object] | None" = None,
+    json: Any = None,
+    timeout: Optional[float] = None,
+) -> Response:
+    """Sends a request and waits for the whole response; `timeout` is in seconds. Any status is a response.
+
+    Raises `HttpError`. A mapping as `data` is sent as a form, `json` as JSON; redirects are not followed.
+    """
+    if params:
+        url += ("&" if "?" in url else "?") + urlencode(params)
+    sent = {name.lower(): well_formed(value) for name, value in (headers or {}).items()}
+    body: Optional[bytes] = None
+    if json is not None:
+        body = jsons.dumps(json, ensure_ascii=False).encode()
+        sent.setdefault("content-type", "application/json")
+    elif isinstance(data, Mapping):
+        body = urlencode(data).encode()
+        sent.setdefault("content-type", "application/x-www-form-urlencoded")
+    elif data is not None:
+        body = as_bytes(data)
+    ms = None if timeout is None else max(0, math.ceil(timeout * 1000))
+    url = well_formed(url)
+    try:
+        status, answered, content = current().send(well_formed(method).upper(), url, list(sent.items()), body, ms)
+    except ContractError as error:
+        raise http_error(error) from None
+    return Response(status, answered, content, url)
+
+
+def get(url: str, **options: Any) -> Response:
+    """As `request`; likewise below."""
+    return request("GET", url, **options)
+
+
+def head(url: str, **options: Any) -> Response:
+    return request("HEAD", url, **options)
+
+
+def post(url: str, **options: Any) -> Response:
+    return request("POST", url, **options)
+
+
+def put(url: str, **options: Any) -> Response:
+    return request("PUT", url, **options)
+
+
+def patch(url: str, **options: Any) -> Response:
+    return request("PATCH", url, **options)
+
+
+def delete(url: str, **options: Any) -> Response:
+    return request("DELETE", url, **options)

@@ -1,0 +1,160 @@
+"""What a handler is given: the signal, waiting, the checkpoint, key-values, requests, logging."""
+
+import logging
+import unittest
+from datetime import datetime, timezone
+
+import leasehold
+from leasehold import Cancelled, Context, HttpError, Permanent, Retryable, StorageError
+from leasehold import _logging
+from leasehold._host import ContractError, set_host
+from leasehold.testing import TestHost, http_error, reply
+
+
+class TheSignal(unittest.TestCase):
+    def test_a_stopped_run_says_why_and_waits_no_more(self) -> None:
+        host = TestHost()
+
+        def run(ctx: Context, _: object) -> object:
+            ctx.signal.raise_if_stopped()
+            before = (ctx.signal.stopped, ctx.signal.reason)
+            host.stop("lost")
+            with self.assertRaises(Cancelled) as slept:
+                ctx.sleep(3600)
+            with self.assertRaises(Cancelled):
+                ctx.signal.raise_if_stopped()
+            return [before, ctx.signal.stopped, ctx.signal.reason, slept.exception.reason]
+
+        self.assertEqual(host.call(run), [[False, None], True, "lost", "lost"])
+        self.assertEqual(host.slept_ms, 0)
+
+    def test_it_stops_after_as_many_looks_as_the_test_wants(self) -> None:
+        host = TestHost()
+        host.stop("stopping", after=2)
+
+        def run(ctx: Context, items: list) -> None:
+            for done, _ in enumerate(items, 1):
+                ctx.signal.raise_if_stopped()
+                ctx.progress(done, len(items), "copied")
+
+        with self.assertRaises(Cancelled):
+            host.call(run, [1, 2, 3])
+        self.assertEqual(host.reported[-1], (2, 3, "copied"))
+
+    def test_waits_are_rounded_up_and_never_negative(self) -> None:
+        host = TestHost()
+        host.call(lambda ctx, _: ctx.sleep(0.0001))
+        self.assertEqual(host.slept_ms, 1)
+        with self.assertRaises(ValueError):
+            host.call(lambda ctx, _: ctx.sleep(-1))
+
+    def test_the_slot_is_a_point_in_time(self) -> None:
+        self.assertEqual(TestHost().run.slot, datetime(2025, 1, 1, tzinfo=timezone.utc))
+        self.assertEqual(TestHost(attempt=2).run.attempt, 2)
+
+
+class Storage(unittest.TestCase):
+    def test_a_checkpoint_comes_back_as_it_was_saved(self) -> None:
+        host = TestHost()
+        self.assertIsNone(host.call(lambda ctx, _: ctx.state.load()))
+        host.call(lambda ctx, value: ctx.state.save(value), {"at": "ü"})
+        self.assertEqual(host.call(lambda ctx, _: ctx.state.load()), {"at": "ü"})
+
+    def test_keys_are_listed_in_order_and_compared(self) -> None:
+        def run(ctx: Context, _: object) -> None:
+            for key in ["b", "a/2", "a/1"]:
+                ctx.kv.set(key, key)
+            self.assertEqual(ctx.kv.list("a/"), ["a/1", "a/2"])
+            self.assertEqual(ctx.kv.list("a/", after="a/1"), ["a/2"])
+            self.assertFalse(ctx.kv.compare_and_set("b", None, "x"))
+            self.assertTrue(ctx.kv.compare_and_set("b", b"b", "ü"))
+            self.assertEqual((ctx.kv.get("b"), ctx.kv.get_text("b")), ("ü".encode(), "ü"))
+            self.assertTrue(ctx.kv.delete("b"))
+            self.assertFalse(ctx.kv.delete("b"))
+
+        TestHost().call(run)
+
+    def test_the_stores_trouble_is_a_storage_error_with_its_limit(self) -> None:
+        class Full(TestHost):
+            def kv_set(self, key: str, value: bytes) -> None:
+                raise ContractError("over-quota", 7)
+
+        with self.assertRaises(StorageError) as caught:
+            Full().call(lambda ctx, _: ctx.kv.set("a", "b"))
+        self.assertEqual((caught.exception.case, caught.exception.limit), ("over-quota", 7))
+
+    def test_settings_have_a_default(self) -> None:
+        host = TestHost()
+        host.settings["REGION"] = "eu"
+        read = host.call(lambda ctx, _: [ctx.config.get("REGION"), ctx.config.get("X"), ctx.config.get("X", "y")])
+        self.assertEqual(read, ["eu", None, "y"])
+
+
+class Requests(unittest.TestCase):
+    def test_json_and_forms_are_sent_as_such(self) -> None:
+        host, seen = TestHost(), []
+        host.answer = lambda request: seen.append(request) or reply(200, json_value=[1], x_reply="a")
+
+        def run(ctx: Context, _: object) -> object:
+            response = leasehold.post("https://a.example/x", json={"ü": 1}, params={"q": "a b"})
+            leasehold.put("https://a.example/x", data={"a": "ü"}, headers={"X-One": "1"})
+            response.raise_for_status()
+            return [response.json(), response.headers["X-Reply"], response.ok]
+
+        self.assertEqual(host.call(run), [[1], "a", True])
+        self.assertEqual((seen[0].method, seen[0].url, seen[0].json()), ("POST", "https://a.example/x?q=a+b", {"ü": 1}))
+        self.assertEqual(seen[0].headers["content-type"], "application/json")
+        self.assertEqual((seen[1].body, seen[1].headers["x-one"]), (b"a=%C3%BC", "1"))
+
+    def test_a_status_is_retryable_where_another_try_may_help(self) -> None:
+        for status, kind in [(503, Retryable), (429, Retryable), (404, Permanent)]:
+            host = TestHost()
+            host.answer = lambda _: reply(status)
+            with self.assertRaises(kind) as caught:
+                host.call(lambda ctx, _: leasehold.get("https://a.example").raise_for_status())
+            self.assertEqual(caught.exception.details["status"], str(status))
+
+    def test_without_an_answer_nothing_is_granted_and_an_answer_may_fail(self) -> None:
+        host = TestHost()
+        with self.assertRaises(HttpError) as caught:
+            host.call(lambda ctx, _: leasehold.get("https://a.example").status_code)
+        self.assertEqual(caught.exception.case, "denied")
+
+        def fail(_: object) -> leasehold.Response:
+            raise http_error("timeout")
+
+        host.answer = fail
+        with self.assertRaises(HttpError) as caught:
+            host.call(lambda ctx, _: leasehold.get("https://a.example").status_code)
+        self.assertEqual(caught.exception.case, "timeout")
+
+
+class Logging(unittest.TestCase):
+    def test_records_become_lines_with_level_target_and_fields(self) -> None:
+        lines = []
+
+        class Listening(TestHost):
+            def emit(self, *line: object) -> None:  # type: ignore[override]
+                lines.append(line)
+
+        before = set_host(Listening())
+        logger = logging.Logger("orders", _logging.TRACE)
+        logger.addHandler(_logging.HostHandler())
+        try:
+            logger.log(_logging.TRACE, "t")
+            logger.warning("grüße %d", 7, extra={"n": 7, "s": "späß"})
+            logger.critical("c")
+            try:
+                raise ValueError("why")
+            except ValueError:
+                logger.exception("failed")
+        finally:
+            set_host(before)
+        self.assertEqual(lines[0], ("trace", "orders", "t", []))
+        self.assertEqual(lines[1], ("warn", "orders", "grüße 7", [("n", "7"), ("s", "späß")]))
+        self.assertEqual(lines[2][0], "error")
+        self.assertIn("ValueError: why", lines[3][2])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,108 @@
+# What plugins in JavaScript, TypeScript and Python are built with, for the scripts that source this behind lib.sh; does
+# nothing by itself.
+#
+# need_LANGUAGE installs what is missing, pinned: the packages of npm that package-lock.json of the SDK names, into its own
+# folder; the package of PyPI that its requirements.txt names, into a folder of ours. use_LANGUAGE sets the environment that
+# build scripts take. test_sdk_LANGUAGE runs the tests of an SDK. languages-native.sh has those of Go and C.
+# shellcheck shell=bash
+
+# shellcheck source=scripts/languages-native.sh
+source "$ROOT/scripts/languages-native.sh"
+
+# Every language of `leasehold new`.
+LANGUAGES=(rust js ts python go c)
+
+JS_SDK=$ROOT/guest-sdk/js
+PYTHON_SDK=$ROOT/guest-sdk/python
+PYTHON_HOME=$CACHE/languages/python-$(sha256sum "$PYTHON_SDK/requirements.txt" | cut -c 1-12)
+
+is_language() {
+    [[ " ${LANGUAGES[*]} " == *" $1 "* ]]
+}
+
+need_language() {
+    case $1 in
+        rust) need_rust && need_wasm_target ;; # of scripts/setup
+        ts) need_js ;;
+        *) "need_$1" ;;
+    esac
+}
+
+# use_language LANGUAGE: to be called before whatever builds a plugin of that language.
+use_language() {
+    case $1 in
+        rust) ;;
+        js | ts) use_js ;;
+        *) "use_$1" ;;
+    esac
+}
+
+# in_toolchain LANGUAGE COMMAND…: what a project's own build command is run in, after use_language.
+in_toolchain() {
+    if [[ $1 == rust && $(wasm_way) == debian ]]; then
+        CARGO_UNSTABLE_BUILD_STD=std,panic_abort debian_rust "${@:2}"
+    else
+        "${@:2}"
+    fi
+}
+
+need_js() {
+    has_node || die "Node 20 or newer with npm is needed for plugins in JavaScript and TypeScript: install it from nodejs.org" \
+        "or with your system's package manager"
+    has_js_packages && return
+    if [[ ${CHECK:-} ]]; then
+        say "would install the packages of guest-sdk/js/package-lock.json from npm into guest-sdk/js/node_modules"
+        return
+    fi
+    say "installing the packages of guest-sdk/js/package-lock.json from npm, which build plugins in JavaScript"
+    (cd "$JS_SDK" && npm ci --no-audit --no-fund --loglevel error) ||
+        die "the packages cannot be had from npm (above: why)"
+    # Written last: an installation that was cut short is begun anew.
+    cp "$JS_SDK/package-lock.json" "$JS_SDK/node_modules/.installed"
+}
+
+has_node() {
+    command -v npm >/dev/null && version_at_least "$(node --version | tr -d v)" 20
+}
+
+has_js_packages() {
+    cmp -s "$JS_SDK/package-lock.json" "$JS_SDK/node_modules/.installed"
+}
+
+use_js() {
+    has_js_packages || die "what builds plugins in JavaScript is missing: run scripts/setup --lang js"
+}
+
+need_python() {
+    has_python || die "Python 3.10 or newer with venv is needed for plugins in Python: apt-get install python3-venv"
+    [[ ! -x $PYTHON_HOME/bin/componentize-py ]] || return 0
+    if [[ ${CHECK:-} ]]; then
+        say "would install what guest-sdk/python/requirements.txt names from PyPI into $PYTHON_HOME"
+        return
+    fi
+    say "installing what guest-sdk/python/requirements.txt names from PyPI into $PYTHON_HOME"
+    rm -rf "$PYTHON_HOME"
+    python3 -m venv "$PYTHON_HOME"
+    "$PYTHON_HOME/bin/pip" install --quiet --disable-pip-version-check --requirement "$PYTHON_SDK/requirements.txt" ||
+        die "the packages cannot be had from PyPI (above: why)"
+}
+
+has_python() {
+    python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))'
+}
+
+use_python() {
+    [[ -x $PYTHON_HOME/bin/componentize-py ]] ||
+        die "what builds plugins in Python is missing: run scripts/setup --lang python"
+    export LEASEHOLD_PYTHON=$PYTHON_HOME/bin/python
+}
+
+# test_sdk LANGUAGE: TypeScript's is JavaScript's, and Rust's is of the host's workspace.
+test_sdk() {
+    case $1 in
+        js) (cd "$JS_SDK" && npm test --silent) ;;
+        python) (cd "$PYTHON_SDK" && python3 -m unittest) ;;
+        go) (cd "$ROOT/guest-sdk/go" && go vet ./... && go test ./...) ;;
+        c) make --no-print-directory --silent -C "$ROOT/guest-sdk/c" test ;;
+    esac
+}

@@ -1,0 +1,7 @@
+module conformance-go
+
+go 1.25
+
+require leasehold v0.0.0
+
+replace leasehold => ../../../guest-sdk/go
