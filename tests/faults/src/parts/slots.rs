@@ -18,7 +18,7 @@ use crate::watchdog::Watchdog;
 use crate::witness::instant;
 
 /// How many of the runs that began more than once are looked into.
-const SHOWN: usize = 200;
+const SHOWN: usize = 40;
 
 /// What is done.
 #[derive(Debug, Clone)]
