@@ -110,7 +110,8 @@ fn plugins_that_are_bombs_or_none_leave_a_neighbour_s_heartbeat_alone() {
     let locals = format!("(func (local {}))", "i32 ".repeat(40_000));
     leave_their_neighbour_alone(&[
         file("time", guest(&bombs::nested_loops(5_000, 1_900), ""), "compile-cpu"),
-        file("space", guest(&bombs::empty_functions(49_000), ""), "compile-memory"),
+        // Memory or time, whichever this machine's compiler runs out of first.
+        file("space", guest(&bombs::empty_functions(49_000), ""), "compile-"),
         file("locals", guest(&locals, ""), "too-complex"),
         file("functions", guest(&bombs::empty_functions(300_000), ""), "too-complex"),
         file("doubling", bombs::doubling_components(&plain, 50), "too-complex"),
