@@ -140,6 +140,7 @@ impl Workplace {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command.args(arguments).current_dir(self.path()).env("TZ", "Asia/Tokyo").env_remove("RUST_LOG");
+        command.env("XDG_CACHE_HOME", caches());
         command
     }
 }
@@ -162,6 +163,11 @@ pub fn soon_then_rarely(name: &str, rest: &str) -> String {
     let wait = |period: &i64| period - now % period;
     let period = (36..=120).filter(|period| wait(period) >= 6).min_by_key(wait).expect("some period fits");
     format!("[[jobs]]\nname = \"{name}\"\nevery = \"{period}s\"\n{rest}\n")
+}
+
+/// Where tests share what `leasehold exec` has compiled, and hosts whose data lies in `leasehold` there.
+pub fn caches() -> PathBuf {
+    binary().with_file_name("compiled-by-tests")
 }
 
 /// The binary beside this test's own.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use leasehold::causes::chain;
 use leasehold::config::JobLimits;
 use leasehold::outcome::{self, Judged};
 use leasehold::plugins::DEFAULT_TENANT;
@@ -12,7 +13,8 @@ use leasehold::{clock, guest_limits};
 use leasehold_lease::agent::Verdict;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_sandbox::{
-    Effects, Ended, Execution, HttpGrants, Invocation, LogLevel, LogLine, Plugin, RunFacts, Sandbox, StopReason, escape,
+    Effects, Ended, Execution, HttpGrants, Invocation, LogLevel, LogLine, Plugin, RunFacts, Sandbox, SandboxError,
+    SandboxSettings, StopReason, escape,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -21,7 +23,7 @@ use tokio::sync::mpsc;
 use said::{SaidRecord, Sink, Stderr};
 
 use super::error::CliError;
-use super::loader::sandbox_settings;
+use super::loader::{own_cache_dir, sandbox_settings};
 use super::output::Output;
 use super::record::{FailureRecord, OutputRecord};
 use super::signals::EndSignals;
@@ -85,6 +87,17 @@ const NO_REQUESTS: &str = "`leasehold exec` grants nothing, so a handler's reque
 /// The code of the SDKs for an input that is not what the handler wants.
 const BAD_INPUT: &str = "bad-input";
 
+/// A sandbox with this person's compiled code; without any that lasts where there is no place for it.
+fn sandbox() -> Result<Sandbox, CliError> {
+    match Sandbox::new(SandboxSettings { cache_dir: own_cache_dir(), ..sandbox_settings()? }) {
+        Err(SandboxError::Cache(error)) => {
+            tracing::warn!(why = chain(&error), "the plugin is compiled anew each time");
+            Ok(Sandbox::new(sandbox_settings()?)?)
+        }
+        made => Ok(made?),
+    }
+}
+
 impl Exec {
     /// Runs the handler. Its log goes to standard error as it comes, its output to standard output.
     ///
@@ -94,7 +107,7 @@ impl Exec {
         global.refuse_configuration("exec")?;
         // Before anything takes long.
         self.input()?;
-        let sandbox = Sandbox::new(sandbox_settings()?)?;
+        let sandbox = sandbox()?;
         if self.watch {
             return watch::run(self, &sandbox, out).await;
         }

@@ -36,6 +36,14 @@ pub(super) fn cache_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("compiled")
 }
 
+/// Where a person's own commands keep compiled code: a large plugin takes half a minute to compile, and a handler is tried
+/// again and again. None where this person has no place for such things.
+pub(super) fn own_cache_dir() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    Some(cache_dir(&caches.join("leasehold")))
+}
+
 /// Validates and compiles.
 pub(super) struct Compiler(pub(super) Arc<Sandbox>);
 

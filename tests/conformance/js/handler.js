@@ -54,6 +54,7 @@ function state(ctx) {
   const saved = ctx.state.load();
   if (saved) return saved;
   ctx.state.save({ from: ctx.run.attempt });
+  console.info("saved");
   for (;;) ctx.sleep(1000);
 }
 

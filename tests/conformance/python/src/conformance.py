@@ -73,6 +73,7 @@ def state(ctx: Context, _: dict) -> dict:
     if saved is not None:
         return saved
     ctx.state.save({"from": ctx.run.attempt})
+    logger.info("saved")
     while True:
         ctx.sleep(1)
 
