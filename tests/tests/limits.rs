@@ -21,7 +21,7 @@ fn unruly(configuration: &str, wishes: &[(&str, &str, &str)]) -> Workplace {
 fn every_way_to_fail_has_its_own_word_and_no_heartbeat_is_missed() {
     let wishes = [
         ("spin", "\"spin\"", "", "timeout"),
-        ("burn", "\"spin\"", "cpu = \"200ms\"", "cpu"),
+        ("burn", "\"spin\"", "cpu = \"50ms\"", "cpu"),
         ("fuel", "\"spin\"", "fuel = 1000000", "fuel"),
         ("calls", "\"calls\"", "host_calls = 1", "budget"),
         ("grow", "\"grow\"", "", "memory"),

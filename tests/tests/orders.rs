@@ -221,7 +221,7 @@ fn a_run_whose_job_no_host_offers_any_more_is_given_up() {
     assert_eq!(given_up["run"], claimed["run"]);
     let run = w.show("acme/job", text(&claimed["run"]));
     assert_eq!(run["status"], "interrupted");
-    assert_eq!(run["outcome"]["reason"], "no host has offered its job for 6 s");
+    assert_eq!(run["outcome"]["reason"], "no host has offered its job for 60 s");
 }
 
 #[test]
