@@ -31,7 +31,7 @@ fn every_way_to_fail_has_its_own_word_and_no_heartbeat_is_missed() {
         ("output", "\"output\", bytes = 2000", "output_max = \"1KiB\"", "output-too-large"),
         ("giant", "\"output\", bytes = 12000000", "", "output-too-large"),
         ("fail", "\"fail\", code = \"upstream-down\"", "", "upstream-down"),
-        ("complain", "\"complain\", bytes = 100000", "", "ccc"),
+        ("complain", "\"complain\", bytes = 100000", "", "handler:ccc"),
     ];
     let mut jobs: Vec<_> = wishes.iter().map(|(name, wish, keys, _)| (*name, *wish, *keys)).collect();
     jobs.push(("flood", "\"flood\"", ""));
@@ -43,7 +43,7 @@ fn every_way_to_fail_has_its_own_word_and_no_heartbeat_is_missed() {
         let failed = host.wait_for("failed", &format!("default/{name}"));
         let detail = failed["detail"].as_str().expect("a failure says why");
         assert!(detail.starts_with(word), "{name}: {detail}");
-        assert!(word == "ccc" || detail.starts_with(&format!("{word}: ")), "{name}: {detail}");
+        assert!(word == "handler:ccc" || detail.starts_with(&format!("{word}: ")), "{name}: {detail}");
     }
     // It prints until its time is up; the log is cut, the run is well.
     host.wait_for("success", "default/flood");

@@ -38,7 +38,7 @@ fn guests_that_flood_leave_a_neighbour_s_heartbeat_alone() {
         ("chatter-2", "\"chatter\"", "timeout: "),
         ("values", "\"kv-flood\", size = 100000", "success"),
         ("output", "\"output\", bytes = 1500000", "output-too-large: "),
-        ("complain", "\"complain\", bytes = 100000", "ccc"),
+        ("complain", "\"complain\", bytes = 100000", "handler:ccc"),
     ]));
 }
 
