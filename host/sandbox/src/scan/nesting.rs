@@ -48,7 +48,8 @@ mod tests {
 
     /// A type in this many others, each of which has other declarations beside it.
     fn nested(levels: usize) -> Vec<u8> {
-        let level = |n: usize| format!("(type (func)) (type ({} ", if n % 2 == 0 { "component" } else { "instance" });
+        let level =
+            |n: usize| format!("(type (func)) (type ({} ", if n.is_multiple_of(2) { "component" } else { "instance" });
         let text: String = (0..levels).map(level).collect();
         let beside = r#" (type (func)) (export "f" (func (type 0))) "#;
         let ends: String = (1..levels).map(|_| format!(")) {beside}")).collect();
