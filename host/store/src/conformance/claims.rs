@@ -66,19 +66,29 @@ pub async fn a_slot_is_neither_late_nor_early(bench: &Bench) {
         super::TestClock::Real => Duration::from_secs(5),
     };
     let bound = Duration::from_secs(70);
-    for (name, due, expected) in [
-        ("late", now - bound - ms(1), Some(ClaimAnswer::Late)),
-        ("in-time", now - bound + margin, None),
-        ("early", now + ms(10_001) + margin, Some(ClaimAnswer::Early)),
-        ("ahead", now + ms(10_000), None),
-    ] {
-        let answer = bench.send(&job(name), &bench.ask(&slot(due), ClaimKind::Slot, &bench.terms())).await;
-        match expected {
-            Some(refusal) => assert_eq!(answer, refusal, "{name}"),
-            None => assert_eq!(won(&answer).0, Attempt(1), "{name}"),
+    // Alone in its job, and beside a run, where no driver may take a shorter way.
+    for beside in [false, true] {
+        for (name, due, expected) in [
+            ("late", now - bound - ms(1), Some(ClaimAnswer::Late)),
+            ("in-time", now - bound + margin, None),
+            ("early", now + ms(10_001) + margin, Some(ClaimAnswer::Early)),
+            ("ahead", now + ms(10_000), None),
+        ] {
+            let job = job(&format!("{name}-{beside}"));
+            if beside {
+                bench.trigger(&job, "beside").await;
+                let ask = bench.ask(&on_demand("beside"), ClaimKind::OnDemand, &bench.allowing());
+                won(&bench.send(&job, &ask).await);
+            }
+            let before = bench.revision(&job).await;
+            let answer = bench.send(&job, &bench.ask(&slot(due), ClaimKind::Slot, &bench.allowing())).await;
+            match expected {
+                Some(refusal) => assert_eq!(answer, refusal, "{job}"),
+                None => assert_eq!(won(&answer).0, Attempt(1), "{job}"),
+            }
+            let known = u64::from(name == "in-time" || name == "ahead");
+            assert_eq!(bench.revision(&job).await - before, known, "{job}");
         }
-        let known = u64::from(name == "in-time" || name == "ahead");
-        assert_eq!(bench.revision(&job(name)).await, known, "{name}");
     }
 }
 
