@@ -13,6 +13,7 @@ mod orphans;
 mod polls;
 mod reports;
 mod storage;
+mod unserved;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use hints::{Hint, Hints};
 use orphans::Orphans;
 use polls::{Checks, Polls};
 use reports::Reports;
+use unserved::Unserved;
 pub use reports::SILENT_AFTER;
 
 /// What a host is made of.
@@ -123,6 +125,7 @@ pub(crate) struct Driver {
     next_announcement: Option<Mono>,
     announcing: bool,
     orphans: Orphans,
+    unserved: Unserved,
     answers: Answers,
     reports: Reports,
     /// Someone asked this host to take nothing new.
@@ -171,6 +174,7 @@ impl Driver {
             next_announcement: None,
             announcing: false,
             orphans: Orphans::new(),
+            unserved: Unserved::default(),
             answers: Answers::default(),
             reports: Reports::new(),
             draining: false,
@@ -228,6 +232,7 @@ impl Driver {
             News::Found(runs, now, tenants) => self.found(runs, now, tenants),
             News::Polled => self.polls.over(clock::mono()),
             News::Tenants(tenants) => self.orphans.tenants = tenants,
+            News::LastOffered(told) => self.last_offered(told),
             News::OrphanClosed(run, reason) => self.orphan_closed(run, reason),
             News::Answered(told) => self.keep_answer(told),
             News::AnswersWritten => self.answers_written(),
@@ -259,6 +264,7 @@ impl Driver {
             for command in commands {
                 self.carry_out(&job, command, &mut queue);
             }
+            self.drop_old_versions(&job);
             self.forget_if_gone(&job);
         }
     }
@@ -295,6 +301,8 @@ impl Driver {
 
     /// Everything that concerns the host as a whole and is due.
     fn look_around(&mut self, now: Mono) {
+        self.orphans.goes_on(now);
+        self.tell_unserved();
         let due = |at: Option<Mono>| at.is_some_and(|at| at <= now);
         if due(self.polls.next()) {
             self.poll();
@@ -321,7 +329,8 @@ impl Driver {
         let timer = self.timers.first().map(|(at, _)| *at);
         let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
         let announcement = self.next_announcement.filter(|_| !self.announcing);
-        let around = [self.polls.next(), announcement, self.store.next_probe(), self.checks.due()];
+        let unserved = self.unserved.next().map(|slot| clock::mono() + slot.0.since(clock::wall()));
+        let around = [self.polls.next(), announcement, self.store.next_probe(), self.checks.due(), unserved];
         let while_up = [self.answers.next(), Some(self.orphans.next()), Some(self.reports.next())];
         let while_up = while_up.into_iter().filter(|_| self.store.is_up());
         let around = around.into_iter().chain(while_up).filter(|_| self.stopping.is_none()).flatten().min();

@@ -39,6 +39,8 @@ pub(crate) enum News {
     Polled,
     /// Tenants with unfinished runs.
     Tenants(BTreeSet<TenantName>),
+    /// When hosts last offered these jobs.
+    LastOffered(Vec<(JobKey, Option<Millis>)>),
     /// A run that no host cared for is given up, for this reason.
     OrphanClosed(RunKey, String),
     /// An answer that people may ask for.

@@ -1,6 +1,7 @@
 //! On-demand runs that nobody executes, pending or expired: they wait until the job is free, oldest first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::id::RunId;
 use crate::op::ClaimKind;
@@ -10,11 +11,18 @@ use crate::time::{Millis, Mono};
 
 use super::{Agent, Backup, Close, Closing, EventKind, State, Turn};
 
-/// Those that this instance knows of: at most as many as the store keeps waiting.
+/// Those that this instance knows of: at most as many as the store keeps waiting. All are looked at when they are shown, none
+/// with other inputs.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
     /// By when they were asked for.
     waiting: BTreeMap<(Millis, RunId), Wish>,
+    /// When each of them was asked for.
+    due: BTreeMap<RunId, Millis>,
+    /// Those of which people are still to be told that they wait.
+    untold: BTreeSet<(Millis, RunId)>,
+    /// Until then, the store has shown each of them lately enough.
+    fresh_until: Option<Mono>,
     /// A claim was refused because the job is not free: not again before.
     rest: Option<Mono>,
 }
@@ -25,27 +33,54 @@ struct Wish {
     seen: Mono,
     /// It has had a runner, and is backed up.
     started: bool,
-    /// People were told that it waits.
-    told: bool,
 }
 
 impl Demand {
     /// The store has shown a run that nobody executes.
     pub(super) fn wants(&mut self, now: Mono, due: Millis, run: &RunId, started: bool) {
-        let fresh = Wish { seen: now, started, told: started };
-        let wish = self.waiting.entry((due, run.clone())).or_insert(fresh);
-        (wish.seen, wish.started) = (now, started);
+        let wish = Wish { seen: now, started };
+        let key = (due, run.clone());
+        if let Some(known) = self.waiting.get_mut(&key) {
+            *known = wish;
+            return;
+        }
+        self.forget(run);
+        self.due.insert(run.clone(), due);
+        if !started {
+            self.untold.insert(key.clone());
+        }
+        self.waiting.insert(key, wish);
     }
 
     /// It has a runner, or has ended.
     pub(super) fn forget(&mut self, run: &RunId) {
-        if run.slot().is_none() {
-            self.waiting.retain(|(_, waiting), _| waiting != run);
+        if let Some(due) = self.due.remove(run) {
+            let key = (due, run.clone());
+            self.waiting.remove(&key);
+            self.untold.remove(&key);
         }
     }
 
+    /// What the store has not shown for so long has ended elsewhere.
+    fn forget_unseen(&mut self, now: Mono, shown: Duration) {
+        if self.fresh_until.is_some_and(|until| now < until) {
+            return;
+        }
+        let unseen = |wish: &Wish| now.since(wish.seen) >= shown;
+        let gone: Vec<RunId> =
+            self.waiting.iter().filter(|(_, wish)| unseen(wish)).map(|((_, run), _)| run.clone()).collect();
+        gone.iter().for_each(|run| self.forget(run));
+        // What comes later is shown later.
+        self.fresh_until = self.waiting.values().map(|wish| wish.seen + shown).min();
+    }
+
     pub(super) fn has(&self, run: &RunId) -> bool {
-        self.waiting.keys().any(|(_, waiting)| waiting == run)
+        self.due.contains_key(run)
+    }
+
+    fn has_started(&self, run: &RunId) -> bool {
+        let due = self.due.get(run);
+        due.and_then(|due| self.waiting.get(&(*due, run.clone()))).is_some_and(|wish| wish.started)
     }
 
     pub(super) fn clear(&mut self) {
@@ -76,9 +111,8 @@ impl Agent {
 
     /// Claims the oldest one when the job is free and no slot is due. One at a time: the next follows its answer.
     pub(super) fn look_for_demand(&mut self, t: &mut Turn<'_>) {
-        // What the store shows no more has ended elsewhere: it is looked for once or twice in that time.
-        let shown = self.policy.heartbeat * 4;
-        self.demand.waiting.retain(|_, wish| t.now.mono.since(wish.seen) < shown);
+        // It is looked for once or twice in that time.
+        self.demand.forget_unseen(t.now.mono, self.policy.heartbeat * 4);
         if self.demand.waiting.is_empty() {
             return;
         }
@@ -87,24 +121,27 @@ impl Agent {
         }
         let free = self.demand.rest.is_none() && !self.is_claiming();
         let free = free && (self.policy.overlap == Overlap::Allow || !self.seems_live());
+        if free && let Some(run) = self.oldest_claimable() {
+            self.ask_for_place(t, &run, ClaimKind::OnDemand);
+        }
+        self.tell_of_waiting(t);
+    }
+
+    /// The oldest one that this instance neither executes nor knows to be executed.
+    fn oldest_claimable(&self) -> Option<RunId> {
         let claimable = |run: &RunId| match self.parts.get(run).map(|part| &part.state) {
             None => true,
             Some(State::Backup(backup)) => !backup.live,
             Some(_) => false,
         };
-        let oldest = self.demand.waiting.keys().find(|(_, run)| free && claimable(run));
-        if let Some(run) = oldest.map(|(_, run)| run.clone()) {
-            self.ask_for_place(t, &run, ClaimKind::OnDemand);
-        }
-        self.tell_of_waiting(t);
+        self.demand.waiting.keys().map(|(_, run)| run).find(|run| claimable(run)).cloned()
     }
 
     /// A claim was refused because another run of the job is live: it stays as it is until the job is free.
     pub(super) fn stays(&mut self, t: &mut Turn<'_>, run: &RunId) {
         let at = t.next_check(&self.policy);
         self.demand.not_before(at);
-        let started = self.demand.waiting.iter().any(|((_, waiting), wish)| waiting == run && wish.started);
-        if started {
+        if self.demand.has_started(run) {
             self.back_up(t, run, None, None);
             // It is nobody's: what is live is another run.
             if let Some(State::Backup(Backup { live, .. })) = self.parts.get_mut(run).map(|part| &mut part.state) {
@@ -137,16 +174,11 @@ impl Agent {
     }
 
     fn tell_of_waiting(&mut self, t: &mut Turn<'_>) {
-        let untold =
-            self.demand.waiting.iter_mut().filter(|((_, run), wish)| !wish.told && !self.parts.contains_key(run));
-        let runs: Vec<RunId> = untold
-            .map(|((_, run), wish)| {
-                wish.told = true;
-                run.clone()
-            })
-            .collect();
-        for run in runs {
-            self.tell(t, EventKind::Pending, &run, None, "it waits until the job is free");
+        let untold: Vec<(Millis, RunId)> =
+            self.demand.untold.iter().filter(|(_, run)| !self.parts.contains_key(run)).cloned().collect();
+        for key in untold {
+            self.demand.untold.remove(&key);
+            self.tell(t, EventKind::Pending, &key.1, None, "it waits until the job is free");
         }
     }
 }
