@@ -1,5 +1,6 @@
 //! The shell around the agents of all jobs: one task that feeds them what happened and carries out what they decide.
 
+mod agreement;
 mod announcing;
 mod answers;
 mod calls;
@@ -37,6 +38,7 @@ use crate::plugins::{Catalog, OfferedJob};
 use crate::running::Running;
 use crate::throttle::Throttles;
 
+use agreement::Agreement;
 use answers::Answers;
 use calls::Calls;
 pub(crate) use calls::{CLOCK_TOLD_WITHIN, Down, News, Side, log_failure};
@@ -126,6 +128,7 @@ pub(crate) struct Driver {
     announcing: bool,
     orphans: Orphans,
     unserved: Unserved,
+    agreement: Agreement,
     answers: Answers,
     reports: Reports,
     /// Someone asked this host to take nothing new.
@@ -175,6 +178,7 @@ impl Driver {
             announcing: false,
             orphans: Orphans::new(),
             unserved: Unserved::default(),
+            agreement: Agreement::default(),
             answers: Answers::default(),
             reports: Reports::new(),
             draining: false,
@@ -237,6 +241,8 @@ impl Driver {
             News::Answered(told) => self.keep_answer(told),
             News::AnswersWritten => self.answers_written(),
             News::Reported(reported) => self.reported(reported),
+            News::OffersTold(digest) => self.offers_told(digest),
+            News::Compared(found) => self.compared(found),
             News::Hosts(hosts, now) => self.compare(hosts, now),
             News::Store { side, began, trouble, full } => {
                 if full && let Some(stopping) = &mut self.stopping {

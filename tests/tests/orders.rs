@@ -256,6 +256,8 @@ fn hosts_that_differ_about_a_job_say_so() {
     let _other = w.serve_with("LEASEHOLD_DEFAULTS__LEASE", "4s");
     let differs = one.wait_for("policy-differs", "default/hello");
     assert!(text(&differs["detail"]).starts_with("lease: 3000 ms here, 4000 ms on "), "{differs}");
+    let serves = |host: &Value| host["plugins"][0]["plugin"] == "default/hello";
+    hosts_until(&w, |hosts| hosts.len() == 2 && hosts.iter().all(serves));
 }
 
 #[test]

@@ -107,6 +107,7 @@ impl Driver {
     pub(super) fn take_catalog(&mut self) {
         let catalog: Arc<Catalog<Plugin>> = self.parts.catalog.borrow_and_update().clone();
         self.watch_unserved(&catalog);
+        self.take_offers(&catalog);
         let gone: Vec<JobKey> = self
             .jobs
             .iter()
