@@ -142,6 +142,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold_lease::dice::Dice;
     use leasehold_lease::id::RunId;
     use leasehold_lease::time::{Millis, Slot};
     use leasehold_sandbox::MemoryShare;
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn whatever_comes_and_goes_everybody_is_served_as_by_walking_along_the_line() {
         for seed in 0..200 {
-            let mut dice = SplitMix(seed);
+            let mut dice = Dice::new(seed);
             let (mut places, mut model, mut waited) = (places(HOST), Model::default(), 0);
             for step in 0..300 {
                 let (tenant, job) = (["a", "b", "c"][dice.below(3)], ["x", "y", "z"][dice.below(3)]);
@@ -300,17 +301,5 @@ mod tests {
             assert_eq!(places.free(&run("a/x", n)), []);
         }
         assert_eq!(places.free(&run("a/x", 0)), [], "nobody is left");
-    }
-
-    /// A generator for tests: what it draws is told by its seed.
-    struct SplitMix(u64);
-
-    impl SplitMix {
-        fn below(&mut self, limit: usize) -> usize {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            ((mixed ^ (mixed >> 31)) % limit as u64) as usize
-        }
     }
 }

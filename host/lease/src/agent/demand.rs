@@ -182,3 +182,78 @@ impl Agent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::agent::{Command, Input, Now, Offer, Seen};
+    use crate::dice::Dice;
+    use crate::id::Digest;
+    use crate::policy::Policy;
+    use crate::run::Run;
+
+    use super::*;
+
+    const MANY: i64 = 100_000;
+
+    fn at(ms: i64) -> Now {
+        Now { wall: Millis(ms), mono: Mono(Duration::from_millis(ms as u64)), store: Millis(ms) }
+    }
+
+    fn id(n: i64) -> RunId {
+        RunId::OnDemand(format!("run-{n:06}").parse().expect("an id"))
+    }
+
+    /// What a poll shows of so many runs that nobody has started.
+    fn pending(count: i64, now: i64) -> Input {
+        let run = |n| (id(n), Some(Standing::from(&Run::new(Millis(n), None))));
+        let runs = (0..count).map(run).collect();
+        Input::Seen(Seen { runs, store_now: Millis(now), newest_started: None, newest_skipped: None })
+    }
+
+    fn told(commands: &[Command]) -> usize {
+        let is_told = |command: &&Command| matches!(command, Command::Event(event) if event.kind == EventKind::Pending);
+        commands.iter().filter(is_told).count()
+    }
+
+    #[test]
+    fn many_runs_that_wait_are_told_once_and_cost_no_input_but_the_one_that_shows_them() {
+        let (mut agent, mut dice) = (Agent::new(), Dice::new(1));
+        let offer = Offer { schedule: None, policy: Policy::default(), digest: Digest([0; 32]) };
+        let offered = Input::Offered { offer, since: Millis(0), newest_started: None, newest_skipped: None };
+        agent.handle(at(0), offered, &mut dice);
+        let shown = agent.handle(at(1), pending(MANY, 1), &mut dice);
+        assert!(matches!(&shown[0], Command::Reserve(run) if *run == id(0)), "the oldest first");
+        // The others wait; whether that one does is not known yet.
+        assert_eq!((shown.len(), told(&shown)), (MANY as usize, MANY as usize - 1));
+        assert_eq!(told(&agent.handle(at(2), pending(MANY, 2), &mut dice)), 0);
+        // If each input looked at all of them, this would take a hundred thousand million steps and be ended for that.
+        for n in 0..10 * MANY {
+            assert_eq!(agent.handle(at(3 + n / 1_000), Input::Wake, &mut dice), []);
+        }
+        assert!(agent.attends(&id(MANY - 1)));
+    }
+
+    #[test]
+    fn what_the_store_shows_no_more_is_forgotten_and_what_it_shows_again_is_not() {
+        let mut demand = Demand::default();
+        let (at, shown) = (|s| Mono(Duration::from_secs(s)), Duration::from_secs(20));
+        let known = |demand: &mut Demand, now| {
+            demand.forget_unseen(at(now), shown);
+            (0..3).filter(|n| demand.has(&id(*n))).collect::<Vec<_>>()
+        };
+        assert_eq!(known(&mut demand, 0), []);
+        (0..2).for_each(|n| demand.wants(at(0), Millis(n), &id(n), false));
+        assert_eq!(known(&mut demand, 19), [0, 1]);
+        demand.wants(at(19), Millis(1), &id(1), true);
+        assert_eq!(known(&mut demand, 20), [1]);
+        assert!(demand.has_started(&id(1)) && !demand.has_started(&id(0)));
+        demand.wants(at(30), Millis(2), &id(2), false);
+        assert_eq!(known(&mut demand, 38), [1, 2]);
+        assert_eq!(known(&mut demand, 39), [2]);
+        demand.forget(&id(2));
+        assert!(known(&mut demand, 40).is_empty() && demand.waiting.is_empty() && demand.untold.is_empty());
+        // What comes when none was left is forgotten in time as well.
+        demand.wants(at(50), Millis(0), &id(0), false);
+        assert_eq!((known(&mut demand, 69), known(&mut demand, 70)), (vec![0], vec![]));
+    }
+}
