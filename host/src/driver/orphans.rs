@@ -127,7 +127,9 @@ impl Driver {
     pub(super) fn last_offered(&mut self, told: Vec<(JobKey, Option<Millis>)>) {
         let now = clock::mono();
         let mut due = Vec::new();
-        for (job, last_offered) in told {
+        // What this host has come to offer meanwhile is none of it, whatever the store has heard of that.
+        let is_foreign = |job: &JobKey| self.jobs.get(job).is_none_or(|entry| entry.wanted.is_none());
+        for (job, last_offered) in told.into_iter().filter(|(job, _)| is_foreign(job)) {
             let closes = self.orphans.runs.offered(&job, last_offered, now);
             due.extend(closes.into_iter().map(|close| (job.clone(), close)));
         }
