@@ -185,7 +185,6 @@ CREATE TABLE leasehold.hosts (
     name bytea NOT NULL,
     instance bytea NOT NULL,
     report text NOT NULL,                   -- JSON object, opaque
-    offers text,                            -- likewise; much, and written when it has changed
     first_seen bigint NOT NULL,
     last_seen bigint NOT NULL,
     drain boolean NOT NULL DEFAULT false,
