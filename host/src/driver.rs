@@ -48,8 +48,8 @@ use hints::{Hint, Hints};
 use orphans::Orphans;
 use polls::{Checks, Polls};
 use reports::Reports;
-use unserved::Unserved;
 pub use reports::SILENT_AFTER;
+use unserved::Unserved;
 
 /// What a host is made of.
 pub struct HostParts {

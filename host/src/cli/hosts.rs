@@ -156,8 +156,7 @@ mod tests {
 
     #[test]
     fn a_host_stands_on_one_line_and_steers_nothing() {
-        let details =
-            r#"{"state":"serving","running":2,"concurrency":8,"jobs":3,"plugins":1}"#;
+        let details = r#"{"state":"serving","running":2,"concurrency":8,"jobs":3,"plugins":1}"#;
         let rows = [HostRow::new(&record(details, 1_000, false), Millis(3_500))];
         let line = table(&rows).render(false, Paint(false));
         assert_eq!(line, "web-1\\u{1b}[2J  serving  2.5 s ago  -12 ms  2/8  3  1  0.1.0  01234567\n");

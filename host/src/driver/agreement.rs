@@ -215,11 +215,9 @@ mod tests {
     }
 
     fn found(theirs: &str, own: &str, details: &[&str]) -> Compared {
-        let difference = |detail: &&str| Difference { job: "a/x".parse().expect("a job"), detail: (*detail).to_owned() };
-        Compared {
-            digests: (theirs.to_owned(), own.to_owned()),
-            differences: details.iter().map(difference).collect(),
-        }
+        let difference =
+            |detail: &&str| Difference { job: "a/x".parse().expect("a job"), detail: (*detail).to_owned() };
+        Compared { digests: (theirs.to_owned(), own.to_owned()), differences: details.iter().map(difference).collect() }
     }
 
     fn told(agreement: &mut Agreement) -> Vec<String> {

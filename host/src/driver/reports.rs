@@ -59,13 +59,7 @@ pub(crate) struct Reported {
 impl Reports {
     pub(super) fn new() -> Reports {
         let now = clock::mono();
-        Reports {
-            next: now,
-            next_look: now + LOOK.0,
-            offset_ms: None,
-            skew_told: None,
-            twins: BTreeSet::new(),
-        }
+        Reports { next: now, next_look: now + LOOK.0, offset_ms: None, skew_told: None, twins: BTreeSet::new() }
     }
 
     /// When something is due.

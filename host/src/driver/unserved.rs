@@ -83,9 +83,8 @@ mod tests {
 
     #[test]
     fn a_due_slot_is_told_of_once_for_each_reason_and_again_after_the_job_was_served() {
-        let idle = |why: &str, next: i64| {
-            [("a/x".parse().expect("a job"), why.to_owned(), Slot(Millis(next)))].into_iter()
-        };
+        let idle =
+            |why: &str, next: i64| [("a/x".parse().expect("a job"), why.to_owned(), Slot(Millis(next)))].into_iter();
         let mut unserved = Unserved::default();
         let told = |unserved: &mut Unserved, wall: i64| -> Vec<(i64, String)> {
             unserved.take_due(Millis(wall)).into_iter().map(|(slot, _, why)| (slot.0.0, why)).collect()

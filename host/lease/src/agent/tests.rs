@@ -387,7 +387,10 @@ fn a_plugin_is_named_from_the_claim_until_the_handler_starts() {
     let late = 600 * S + policy.lease.as_millis() as i64;
     let won = Input::Claimed { run: slot(600), token: claim.token, answer, store_now: Millis(late) };
     let won = agent.handle(at(late), won, &mut dice);
-    assert!(matches!(won.last(), Some(Command::Confirm(_))) && agent.names(&old), "a heartbeat must be ok first: {won:?}");
+    assert!(
+        matches!(won.last(), Some(Command::Confirm(_))) && agent.names(&old),
+        "a heartbeat must be ok first: {won:?}"
+    );
     let started = agent.handle(at(late + 1), Input::Confirmed(slot(600), claim.token), &mut dice);
     assert!(matches!(&started[..], [Command::Start(start)] if start.digest == Some(old)), "{started:?}");
     assert!(!agent.names(&old), "the handler has its own hold of it");
