@@ -121,6 +121,10 @@ impl Gate for LeaseGate {
             }
         }
     }
+
+    fn is_open(&self) -> bool {
+        lasts(&mut self.known.clone()) == Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -150,9 +154,10 @@ mod tests {
     #[tokio::test]
     async fn it_is_open_until_the_lease_ends_whoever_is_asleep() {
         let (_keeper, gate) = gate(in_ms(30));
-        assert_eq!(gate.pass().await, Ok(()));
+        assert_eq!((gate.pass().await, gate.is_open()), (Ok(()), true));
         // Nobody says that it ends: the clock alone does.
         gate.in_doubt().await;
+        assert!(!gate.is_open());
         for fenced in [false, true] {
             let pass = async { if fenced { gate.pass_fenced().await } else { gate.pass().await } };
             let held = tokio::time::timeout(Duration::from_millis(50), pass).await;
@@ -182,11 +187,11 @@ mod tests {
         let (keeper, lost) = gate(in_ms(LONG));
         keeper.lose();
         keeper.lasts_until(in_ms(LONG));
-        assert_eq!((lost.pass().await, lost.pass_fenced().await), (Err(Lost), Err(Lost)));
+        assert_eq!((lost.pass().await, lost.pass_fenced().await, lost.is_open()), (Err(Lost), Err(Lost), false));
         lost.in_doubt().await;
         let (keeper, left) = gate(in_ms(LONG));
         drop(keeper);
-        assert_eq!((left.pass().await, left.pass_fenced().await), (Err(Lost), Err(Lost)));
+        assert_eq!((left.pass().await, left.pass_fenced().await, left.is_open()), (Err(Lost), Err(Lost), false));
         left.in_doubt().await;
     }
 
