@@ -7,11 +7,12 @@ use leasehold_lease::id::JobKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A host tells of so many jobs and plugins at most, in the order of their names.
-pub const TOLD_MOST: usize = 10_000;
+/// A host tells of so many jobs and plugins at most, in the order of their names: in one call, which a busy store takes in
+/// time.
+pub const TOLD_MOST: usize = 5_000;
 
 /// Longer ones are not looked into, in bytes: a host that tells [`TOLD_MOST`] jobs and plugins tells less.
-const OFFERS_MAX: usize = 16 << 20;
+const OFFERS_MAX: usize = 8 << 20;
 
 /// Likewise, of what a host says every few seconds.
 const DETAILS_MAX: usize = 64 << 10;
