@@ -1,5 +1,6 @@
 //! The shell around the agents of all jobs: one task that feeds them what happened and carries out what they decide.
 
+mod agreement;
 mod announcing;
 mod answers;
 mod calls;
@@ -13,6 +14,7 @@ mod orphans;
 mod polls;
 mod reports;
 mod storage;
+mod unserved;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use crate::plugins::{Catalog, OfferedJob};
 use crate::running::Running;
 use crate::throttle::Throttles;
 
+use agreement::Agreement;
 use answers::Answers;
 use calls::Calls;
 pub(crate) use calls::{CLOCK_TOLD_WITHIN, Down, News, Side, log_failure};
@@ -46,6 +49,7 @@ use orphans::Orphans;
 use polls::{Checks, Polls};
 use reports::Reports;
 pub use reports::SILENT_AFTER;
+use unserved::Unserved;
 
 /// What a host is made of.
 pub struct HostParts {
@@ -123,6 +127,8 @@ pub(crate) struct Driver {
     next_announcement: Option<Mono>,
     announcing: bool,
     orphans: Orphans,
+    unserved: Unserved,
+    agreement: Agreement,
     answers: Answers,
     reports: Reports,
     /// Someone asked this host to take nothing new.
@@ -171,6 +177,8 @@ impl Driver {
             next_announcement: None,
             announcing: false,
             orphans: Orphans::new(),
+            unserved: Unserved::default(),
+            agreement: Agreement::default(),
             answers: Answers::default(),
             reports: Reports::new(),
             draining: false,
@@ -228,10 +236,13 @@ impl Driver {
             News::Found(runs, now, tenants) => self.found(runs, now, tenants),
             News::Polled => self.polls.over(clock::mono()),
             News::Tenants(tenants) => self.orphans.tenants = tenants,
+            News::LastOffered(told) => self.last_offered(told),
             News::OrphanClosed(run, reason) => self.orphan_closed(run, reason),
             News::Answered(told) => self.keep_answer(told),
             News::AnswersWritten => self.answers_written(),
             News::Reported(reported) => self.reported(reported),
+            News::OffersTold(digest) => self.offers_told(digest),
+            News::Compared(found) => self.compared(found),
             News::Hosts(hosts, now) => self.compare(hosts, now),
             News::Store { side, began, trouble, full } => {
                 if full && let Some(stopping) = &mut self.stopping {
@@ -259,6 +270,7 @@ impl Driver {
             for command in commands {
                 self.carry_out(&job, command, &mut queue);
             }
+            self.drop_old_versions(&job);
             self.forget_if_gone(&job);
         }
     }
@@ -295,6 +307,8 @@ impl Driver {
 
     /// Everything that concerns the host as a whole and is due.
     fn look_around(&mut self, now: Mono) {
+        self.orphans.goes_on(now);
+        self.tell_unserved();
         let due = |at: Option<Mono>| at.is_some_and(|at| at <= now);
         if due(self.polls.next()) {
             self.poll();
@@ -321,7 +335,8 @@ impl Driver {
         let timer = self.timers.first().map(|(at, _)| *at);
         let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
         let announcement = self.next_announcement.filter(|_| !self.announcing);
-        let around = [self.polls.next(), announcement, self.store.next_probe(), self.checks.due()];
+        let unserved = self.unserved.next().map(|slot| clock::mono() + slot.0.since(clock::wall()));
+        let around = [self.polls.next(), announcement, self.store.next_probe(), self.checks.due(), unserved];
         let while_up = [self.answers.next(), Some(self.orphans.next()), Some(self.reports.next())];
         let while_up = while_up.into_iter().filter(|_| self.store.is_up());
         let around = around.into_iter().chain(while_up).filter(|_| self.stopping.is_none()).flatten().min();

@@ -2,7 +2,8 @@
 //!
 //! The heartbeat thread says until when the lease lasts, and that it is lost. The gate compares that end with the clock by
 //! itself, each time it is asked: a thread that was frozen beyond the end lets nothing out, whoever wakes first. Under
-//! `fence = "strict"` it has the store confirm the token besides, each time.
+//! `fence = "strict"` it has the store confirm the token besides, each time, save for writes to the store: that compares the
+//! token when it carries them out, which no confirmation before can better.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -52,7 +53,7 @@ const SOON: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseGate {
     known: watch::Receiver<Known>,
-    /// Who has the store confirm the token before each effect; none: the lease as it is known here is enough.
+    /// Who has the store confirm the token before each effect elsewhere; none: the lease as it is known here is enough.
     confirmer: Option<Confirmer>,
 }
 
@@ -63,10 +64,18 @@ pub(crate) fn gate(end: Mono) -> (GateKeeper, LeaseGate) {
 }
 
 impl LeaseGate {
-    /// The same, which has the store confirm the token before each effect.
+    /// The same, which has the store confirm the token before each effect elsewhere.
     pub(crate) fn strict(self, confirmer: Confirmer) -> LeaseGate {
         LeaseGate { confirmer: Some(confirmer), ..self }
     }
+}
+
+/// Returns while the lease lasts, as it is known here: otherwise not before a heartbeat is acknowledged or refused.
+async fn held(known: &mut watch::Receiver<Known>) -> Result<(), Lost> {
+    while !lasts(known)? {
+        known.changed().await.map_err(|_| Lost)?;
+    }
+    Ok(())
 }
 
 /// Whether the lease lasts now, as it is known here.
@@ -84,11 +93,7 @@ impl Gate for LeaseGate {
     async fn pass(&self) -> Result<(), Lost> {
         let mut known = self.known.clone();
         loop {
-            if !lasts(&mut known)? {
-                // Held until a heartbeat is acknowledged or refused.
-                known.changed().await.map_err(|_| Lost)?;
-                continue;
-            }
+            held(&mut known).await?;
             let Some(confirmer) = &self.confirmer else { return Ok(()) };
             if !confirmer.confirmed().await {
                 tokio::time::sleep(SOON).await;
@@ -96,6 +101,10 @@ impl Gate for LeaseGate {
                 return Ok(());
             }
         }
+    }
+
+    async fn pass_fenced(&self) -> Result<(), Lost> {
+        held(&mut self.known.clone()).await
     }
 
     async fn in_doubt(&self) {
@@ -149,17 +158,20 @@ mod tests {
         // Nobody says that it ends: the clock alone does.
         gate.in_doubt().await;
         assert!(!gate.is_open());
-        let held = tokio::time::timeout(Duration::from_millis(50), gate.pass()).await;
-        assert!(held.is_err(), "an effect began after the end of the lease");
+        for fenced in [false, true] {
+            let pass = async { if fenced { gate.pass_fenced().await } else { gate.pass().await } };
+            let held = tokio::time::timeout(Duration::from_millis(50), pass).await;
+            assert!(held.is_err(), "an effect began after the end of the lease; fenced by the store: {fenced}");
+        }
     }
 
     #[tokio::test]
     async fn who_is_held_goes_on_when_a_heartbeat_is_acknowledged_and_fails_when_it_is_refused() {
-        for renewed in [true, false] {
+        for (renewed, fenced) in [(true, false), (false, false), (true, true), (false, true)] {
             let (keeper, gate) = gate(in_ms(0));
             let held = tokio::spawn({
                 let gate = gate.clone();
-                async move { gate.pass().await }
+                async move { if fenced { gate.pass_fenced().await } else { gate.pass().await } }
             });
             if renewed {
                 keeper.lasts_until(in_ms(LONG));
@@ -175,11 +187,11 @@ mod tests {
         let (keeper, lost) = gate(in_ms(LONG));
         keeper.lose();
         keeper.lasts_until(in_ms(LONG));
-        assert_eq!((lost.pass().await, lost.is_open()), (Err(Lost), false));
+        assert_eq!((lost.pass().await, lost.pass_fenced().await, lost.is_open()), (Err(Lost), Err(Lost), false));
         lost.in_doubt().await;
         let (keeper, left) = gate(in_ms(LONG));
         drop(keeper);
-        assert_eq!((left.pass().await, left.is_open()), (Err(Lost), false));
+        assert_eq!((left.pass().await, left.pass_fenced().await, left.is_open()), (Err(Lost), Err(Lost), false));
         left.in_doubt().await;
     }
 
@@ -212,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_strict_gate_asks_the_store_each_time_and_is_closed_when_it_refuses() {
+    async fn a_strict_gate_asks_the_store_before_each_effect_elsewhere_and_is_closed_when_it_refuses() {
         let (store, token) = (Arc::new(MemoryStore::new()), Token([7; 16]));
         let (job, run) = won(&store, token).await;
         let (news, _heard) = mpsc::unbounded_channel();
@@ -242,6 +254,8 @@ mod tests {
         asked.await.expect("they pass");
         // The first heartbeat by itself is due in five seconds.
         assert_eq!((sent.load(Ordering::SeqCst), beats.load(Ordering::SeqCst)), (3, 3));
+        gate.pass_fenced().await.expect("the lease is held");
+        assert_eq!(beats.load(Ordering::SeqCst), 3, "the store compares the token of a write by itself");
         let release = Release { run, token, usage: Default::default() };
         store.release(&job, &release).await.expect("an answer");
         assert_eq!(gate.pass().await, Err(Lost), "an effect began that the store had not confirmed");

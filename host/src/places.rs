@@ -1,13 +1,17 @@
 //! Which guests may be started: so many at a time on this host and of each tenant, and none while nearly all memory for
 //! guests is in use. Who finds no place waits in line.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod line;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use leasehold_lease::id::{RunKey, TenantName};
 use leasehold_sandbox::MemoryLedger;
 
 use crate::driver::TenantQuota;
+
+use line::Line;
 
 /// Why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +44,7 @@ pub(crate) struct Places {
     host_limit: usize,
     held: BTreeSet<RunKey>,
     by_tenant: BTreeMap<TenantName, usize>,
-    line: VecDeque<(RunKey, TenantQuota)>,
+    line: Line,
     memory: Arc<MemoryLedger>,
     /// The host stops: nobody gets a place any more.
     closed: bool,
@@ -50,7 +54,7 @@ impl Places {
     /// A host with so many places, and this memory for its guests.
     pub(crate) fn new(host_limit: usize, memory: Arc<MemoryLedger>) -> Places {
         let (held, by_tenant) = (BTreeSet::new(), BTreeMap::new());
-        Places { host_limit, held, by_tenant, line: VecDeque::new(), memory, closed: false }
+        Places { host_limit, held, by_tenant, line: Line::default(), memory, closed: false }
     }
 
     /// Takes a place for the run, or stands in line.
@@ -61,7 +65,7 @@ impl Places {
         match self.full(&run.job.tenant, quota) {
             None => self.take(run),
             Some(full) => {
-                self.line.push_back((run, quota));
+                self.line.join(run, quota);
                 return Err(full);
             }
         }
@@ -71,7 +75,7 @@ impl Places {
     /// Gives a place back, or leaves the line. Answers who has got a place by that.
     pub(crate) fn free(&mut self, run: &RunKey) -> Vec<RunKey> {
         if !self.held.remove(run) {
-            self.line.retain(|(waiting, _)| waiting != run);
+            self.line.leave(run);
             return Vec::new();
         }
         if let Some(count) = self.by_tenant.get_mut(&run.job.tenant) {
@@ -88,19 +92,21 @@ impl Places {
         self.closed = true;
     }
 
-    /// First come, first served; a tenant at its limit does not hold up those behind it.
+    /// First come, first served; a tenant at its limit does not hold up those behind it. Such a tenant is passed by as a
+    /// whole, and holds places or memory: there are few of them, however long the line is.
     fn serve_line(&mut self) -> Vec<RunKey> {
         let mut served = Vec::new();
-        let mut at = 0;
-        while self.held.len() < self.host_limit && at < self.line.len() {
-            let (run, quota) = &self.line[at];
-            if self.full(&run.job.tenant, *quota).is_none() {
-                let (run, _) = self.line.remove(at).expect("it was looked at a moment ago");
+        let mut from = 0;
+        while self.full_for_all().is_none()
+            && let Some((number, run, quota)) = self.line.first_of_a_tenant(from)
+        {
+            if self.full(&run.job.tenant, quota).is_none() {
+                let run = run.clone();
+                self.line.leave(&run);
                 self.take(run.clone());
                 served.push(run);
-            } else {
-                at += 1;
             }
+            from = number + 1;
         }
         served
     }
@@ -109,14 +115,21 @@ impl Places {
     /// is full now is looked at again whenever that may have changed.
     fn full(&self, tenant: &TenantName, quota: TenantQuota) -> Option<Full> {
         let of_tenant = self.by_tenant.get(tenant).copied().unwrap_or(0);
+        self.full_for_all().or_else(|| match () {
+            () if of_tenant >= quota.concurrency => Some(Full::Tenant),
+            // What holds the memory is no run of this host's: nobody would ever come to serve the line.
+            () if self.held.is_empty() || self.memory.admits(tenant.as_str(), quota.memory) => None,
+            () => Some(Full::Memory),
+        })
+    }
+
+    /// What keeps everyone's runs from being started now.
+    fn full_for_all(&self) -> Option<Full> {
         match () {
             () if self.closed => Some(Full::Closed),
             () if self.held.len() >= self.host_limit => Some(Full::Host),
-            () if of_tenant >= quota.concurrency => Some(Full::Tenant),
-            () if self.memory.admits(tenant.as_str(), quota.memory) => None,
-            // What holds the memory is no run of this host's: nobody would ever come to serve the line.
-            () if self.held.is_empty() => None,
-            () => Some(Full::Memory),
+            () if !self.held.is_empty() && !self.memory.admits_anyone() => Some(Full::Memory),
+            () => None,
         }
     }
 
@@ -129,6 +142,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold_lease::dice::Dice;
     use leasehold_lease::id::RunId;
     use leasehold_lease::time::{Millis, Slot};
     use leasehold_sandbox::MemoryShare;
@@ -209,5 +223,83 @@ mod tests {
         held.grow(240).unwrap();
         assert_eq!(places.reserve(run("a/y", 1), at_most(9)), Err(Full::Memory));
         assert_eq!(places.reserve(run("b/x", 1), at_most(9)), Ok(()));
+    }
+
+    /// The rule of the line, word by word: everybody is looked at in the order of coming.
+    #[derive(Default)]
+    struct Model {
+        held: Vec<RunKey>,
+        line: Vec<RunKey>,
+    }
+
+    const HOST: usize = 4;
+    const TENANT: usize = 2;
+
+    impl Model {
+        fn fits(&self, run: &RunKey) -> bool {
+            let of_tenant = self.held.iter().filter(|held| held.job.tenant == run.job.tenant).count();
+            self.held.len() < HOST && of_tenant < TENANT
+        }
+
+        fn reserve(&mut self, run: &RunKey) -> bool {
+            let fits = self.fits(run);
+            if fits { &mut self.held } else { &mut self.line }.push(run.clone());
+            fits
+        }
+
+        fn free(&mut self, run: &RunKey) -> Vec<RunKey> {
+            self.line.retain(|waiting| waiting != run);
+            let before = self.held.len();
+            self.held.retain(|held| held != run);
+            let mut served = Vec::new();
+            if self.held.len() < before {
+                for waiting in std::mem::take(&mut self.line) {
+                    if self.reserve(&waiting) {
+                        served.push(waiting);
+                    }
+                }
+            }
+            served
+        }
+    }
+
+    #[test]
+    fn whatever_comes_and_goes_everybody_is_served_as_by_walking_along_the_line() {
+        for seed in 0..200 {
+            let mut dice = Dice::new(seed);
+            let (mut places, mut model, mut waited) = (places(HOST), Model::default(), 0);
+            for step in 0..300 {
+                let (tenant, job) = (["a", "b", "c"][dice.below(3)], ["x", "y", "z"][dice.below(3)]);
+                let run = run(&format!("{tenant}/{job}"), dice.below(3) as i64);
+                let is_known = model.held.contains(&run) || model.line.contains(&run);
+                if is_known {
+                    assert_eq!(places.free(&run), model.free(&run), "seed {seed}, step {step}");
+                } else {
+                    let got = places.reserve(run.clone(), at_most(TENANT)).is_ok();
+                    assert_eq!(got, model.reserve(&run), "seed {seed}, step {step}");
+                    waited += usize::from(!got);
+                }
+            }
+            assert!(waited > 10, "seed {seed}: nobody waited");
+        }
+    }
+
+    #[test]
+    fn a_long_line_costs_nothing_to_leave_or_to_walk_past() {
+        let (mut places, long) = (places(2), 100_000);
+        assert_eq!(places.reserve(run("a/x", 0), at_most(1)), Ok(()));
+        assert_eq!(places.reserve(run("b/x", 0), at_most(2)), Ok(()));
+        for n in 1..=long {
+            assert_eq!(places.reserve(run("a/x", n), at_most(1)), Err(Full::Host));
+        }
+        // Step by step along the line, each of these loops would take ten thousand million steps and be ended for that.
+        for n in 1..=long {
+            assert_eq!(places.reserve(run("b/x", n), at_most(2)), Err(Full::Host));
+            assert_eq!(places.free(&run("b/x", n - 1)), [run("b/x", n)], "a is at its limit");
+        }
+        for n in 1..=long {
+            assert_eq!(places.free(&run("a/x", n)), []);
+        }
+        assert_eq!(places.free(&run("a/x", 0)), [], "nobody is left");
     }
 }

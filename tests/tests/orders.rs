@@ -225,6 +225,29 @@ fn a_run_whose_job_no_host_offers_any_more_is_given_up() {
 }
 
 #[test]
+fn a_due_slot_of_a_job_whose_plugin_is_refused_is_told_and_why_shows_it() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("hello", "hello.wasm");
+    w.write("plugins/hello.toml", EVERY_2S);
+    let mut host = w.serve();
+    host.wait_for("success", "default/hello");
+    host.terminate();
+    host.ended();
+    w.write("plugins/hello.wasm", "this is no plugin");
+    let mut host = w.serve();
+    let told = host.wait_for("no-plugin", "default/hello");
+    let (slot, detail) = (text(&told["run"]), text(&told["detail"]));
+    assert!(detail.starts_with("this host neither starts nor backs up its runs: "), "{told}");
+    let shown = |answer: &Value| answer["run"] == slot && answer["answer"] == "no-plugin";
+    let asked = |_| {
+        let answers = w.leasehold(&["why", "hello", "--json"]);
+        answers.lines()[0]["answers"].as_array().is_some_and(|all| all.iter().any(shown))
+    };
+    // Each look starts a process: these are minutes. Answers are written once a second.
+    assert!((0..1_000).any(asked), "{:?}", w.leasehold(&["why", "hello"]));
+}
+
+#[test]
 fn hosts_that_differ_about_a_job_say_so() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("hello", "hello.wasm");
@@ -233,6 +256,8 @@ fn hosts_that_differ_about_a_job_say_so() {
     let _other = w.serve_with("LEASEHOLD_DEFAULTS__LEASE", "4s");
     let differs = one.wait_for("policy-differs", "default/hello");
     assert!(text(&differs["detail"]).starts_with("lease: 3000 ms here, 4000 ms on "), "{differs}");
+    let serves = |host: &Value| host["plugins"][0]["plugin"] == "default/hello";
+    hosts_until(&w, |hosts| hosts.len() == 2 && hosts.iter().all(serves));
 }
 
 #[test]

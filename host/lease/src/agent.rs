@@ -18,7 +18,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::id::{Attempt, RunId, Token};
+use crate::id::{Attempt, Digest, RunId, Token};
 use crate::op::{Claim, ClaimKind};
 use crate::policy::{CLOCK_GRACE, Policy};
 use crate::run::{Outcome, Usage};
@@ -241,6 +241,16 @@ impl Agent {
         self.parts.is_empty() && self.strays.is_empty()
     }
 
+    /// A claim that is on its way, or a win whose handler is yet to be started, names this plugin.
+    pub fn names(&self, digest: &Digest) -> bool {
+        let named = |part: &Part| match &part.state {
+            State::Claiming(claiming) => claiming.claim.digest,
+            State::Confirming(start) => start.digest,
+            _ => None,
+        };
+        self.parts.values().any(|part| named(part).as_ref() == Some(digest))
+    }
+
     /// H4: this instance does what it should about an unfinished run: it executes it, backs it up, or leaves it on
     /// purpose; or it takes nothing new.
     pub fn attends(&self, run: &RunId) -> bool {
@@ -261,9 +271,9 @@ impl Agent {
             Input::NoPlace { run, why } => self.no_place(t, &run, why),
             Input::Claimed { run, token, answer, store_now } => self.claimed(t, &run, token, answer, store_now),
             Input::ClaimUnanswered { run, token } => self.claim_unanswered(t, &run, token),
-            Input::Seen(run, seen) => {
+            Input::Seen(seen) => {
                 self.heard(t, seen.newest_started, seen.newest_skipped);
-                self.seen(t, &run, &seen);
+                seen.runs.iter().for_each(|(run, record)| self.seen(t, run, record.as_ref(), seen.store_now));
             }
             Input::CheckUnanswered(run) => self.check_unanswered(t, &run),
             Input::StoreUp => self.store_up(t),

@@ -265,8 +265,8 @@ pub enum CancelAnswer {
     None,
 }
 
-/// Hosts say at least so often that they offer a job, however long its lease: others, who do not know it, tell by that
-/// whether somebody still does.
+/// Hosts say so often that they offer a job, whatever its lease: others, who do not know it, tell by that whether somebody
+/// still does. A job with a short lease is not offered more often: each time costs the store a write.
 pub const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
 
 /// Gives up a run of a job that no host offers any more.
@@ -274,7 +274,8 @@ pub const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
 pub struct Close {
     /// Which run.
     pub run: RunId,
-    /// For how long no host may have offered the job: two leases, and at least twice [`ANNOUNCE_EVERY`].
+    /// For how long no host may have offered the job: two leases, and at least twice [`ANNOUNCE_EVERY`]. A job with a
+    /// short lease would otherwise count as not offered while hosts offer it.
     pub unoffered_for: Duration,
     /// In words, for people.
     pub reason: String,
@@ -287,7 +288,7 @@ impl Close {
         if found.status.is_final() || found.live(store_now) {
             return None;
         }
-        // Hosts announce at least so often, and may have another lease by now than the run was started with.
+        // Hosts announce so often, and may have another lease by now than the run was started with.
         let unoffered_for = found.lease.max(ANNOUNCE_EVERY) * 2;
         let reason = format!("no host has offered its job for {} s", unoffered_for.as_secs());
         Some(Close { run: run.clone(), unoffered_for, reason })

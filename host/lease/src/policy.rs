@@ -34,7 +34,8 @@ pub enum Fencing {
     /// That it lasts, as its runner can know it.
     #[default]
     Held,
-    /// That the store has just confirmed it: a heartbeat that was sent for this effect is acknowledged.
+    /// That the store has just confirmed it: a heartbeat that was sent for this effect is acknowledged. A write to the store
+    /// needs none, for the store compares its token when it carries it out.
     Strict,
 }
 

@@ -24,6 +24,16 @@ pub trait Gate: Send + Sync {
     /// [`Lost`] once the lease is lost.
     async fn pass(&self) -> Result<(), Lost>;
 
+    /// Likewise, for an effect that whoever keeps the lease carries out itself, and refuses by itself once the lease is
+    /// lost: to have it confirm the lease before that would tell nothing more.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] once the lease is lost.
+    async fn pass_fenced(&self) -> Result<(), Lost> {
+        self.pass().await
+    }
+
     /// Returns once the lease is in doubt or lost, so that an effect which has begun and is not answered is uncertain.
     ///
     /// Every poll must look at the clock: a process that was stopped must not go on by what it knew before.
@@ -59,10 +69,23 @@ impl Gate for OpenGate {
 ///
 /// [`Lost`].
 pub(crate) async fn pass(attempt: &Attempt, gate: &dyn Gate) -> Result<(), Lost> {
+    unless_lost(attempt, gate.pass()).await
+}
+
+/// Likewise, before an effect that the store refuses by itself once the lease is lost.
+///
+/// # Errors
+///
+/// [`Lost`].
+pub(crate) async fn pass_fenced(attempt: &Attempt, gate: &dyn Gate) -> Result<(), Lost> {
+    unless_lost(attempt, gate.pass_fenced()).await
+}
+
+async fn unless_lost(attempt: &Attempt, passed: impl Future<Output = Result<(), Lost>>) -> Result<(), Lost> {
     tokio::select! {
         biased;
         () = attempt.signal.lost() => Err(Lost),
-        passed = gate.pass() => passed,
+        passed = passed => passed,
     }
 }
 
@@ -78,5 +101,6 @@ mod tests {
         let attempt = attempt(Limits::default());
         attempt.signal.stop(StopReason::Lost);
         assert_eq!(pass(&attempt, &OpenGate).await, Err(Lost));
+        assert_eq!(pass_fenced(&attempt, &OpenGate).await, Err(Lost));
     }
 }

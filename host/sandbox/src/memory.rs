@@ -104,10 +104,14 @@ impl MemoryLedger {
     /// Whether another attempt of this tenant may be started: under four fifths of the host's memory and of the tenant's
     /// are in use. `tenant_limit` as in [`MemoryLedger::tenant_limit`].
     pub fn admits(&self, tenant: &str, tenant_limit: Option<usize>) -> bool {
-        let below = |used: usize, limit: usize| (used as u128) * 100 < (limit as u128) * ADMISSION_PERCENT;
         let state = self.state();
         let held = state.tenants.get(tenant).map_or(0, |tenant| tenant.held);
-        below(state.used, self.limit) && below(held, self.tenant_limit(tenant_limit))
+        leaves_room(state.used, self.limit) && leaves_room(held, self.tenant_limit(tenant_limit))
+    }
+
+    /// Whether another attempt of any tenant may be started, as far as the host's memory is concerned.
+    pub fn admits_anyone(&self) -> bool {
+        leaves_room(self.used(), self.limit)
     }
 
     /// `own` is what the attempt holds of that already.
@@ -174,6 +178,11 @@ impl MemoryLedger {
         // Nothing in between can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether less than the part that nothing is admitted from is in use.
+fn leaves_room(used: usize, limit: usize) -> bool {
+    (used as u128) * 100 < (limit as u128) * ADMISSION_PERCENT
 }
 
 /// What one attempt holds of the host's memory; given back when it is dropped, which is when its instance is gone.

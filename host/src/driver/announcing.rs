@@ -1,9 +1,10 @@
 //! Telling the store of the jobs that are offered here: only then they are scheduled.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Input, Offer};
-use leasehold_lease::id::JobKey;
+use leasehold_lease::id::{Digest, JobKey};
 use leasehold_lease::op::{ANNOUNCE_EVERY, Announce, Stamped};
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::Plugin;
@@ -15,8 +16,8 @@ use super::{Driver, Entry};
 use crate::clock;
 use crate::plugins::OfferedJob;
 
-/// Versions of a job that are kept for claims on their way.
-const VERSIONS: usize = 2;
+/// Older versions of a job that are kept for claims on their way.
+const OLDER: usize = 1;
 
 /// Jobs in one call.
 const BATCH: usize = 1_000;
@@ -26,8 +27,8 @@ pub(super) type Announced<T> = (T, Stamped<AnnounceAnswer>);
 
 impl Driver {
     /// Tells the store of jobs: of those that are new or changed, which are scheduled when it has answered, and of the
-    /// others at least every lease, so that their runs are not given up as orphans. One call at a time, so that the store ends with
-    /// what is offered last.
+    /// others every [`ANNOUNCE_EVERY`], so that their runs are not given up as orphans. One call at a time, so that the store
+    /// ends with what is offered last.
     pub(super) fn announce(&mut self) {
         self.next_announcement = None;
         let now = clock::mono();
@@ -107,9 +108,6 @@ impl Driver {
             entry.announced = Some(now);
             if !entry.agent.is_offered() || !entry.serving.back().is_some_and(|served| served.is_same(&offered)) {
                 entry.serving.push_back(offered);
-                if entry.serving.len() > VERSIONS {
-                    entry.serving.pop_front();
-                }
                 // Unfinished runs of what has just come.
                 self.polls.soon(now);
             }
@@ -119,6 +117,13 @@ impl Driver {
         self.plan_announcement();
     }
 
+    /// Drops older versions of the job that no claim on its way names: what they were compiled to takes memory. A guest
+    /// that runs has its own hold of its version.
+    pub(super) fn drop_old_versions(&mut self, job: &JobKey) {
+        let Some(Entry { agent, serving, .. }) = self.jobs.get_mut(job) else { return };
+        keep_used(serving, digest, |digest| agent.names(digest));
+    }
+
     /// When the next job is due.
     fn plan_announcement(&mut self) {
         self.next_announcement = self.jobs.values().filter_map(Entry::announcement).min();
@@ -126,26 +131,31 @@ impl Driver {
 }
 
 impl Entry {
-    /// When the store is to be told of it: at once when it is new, and again after [`often`].
+    /// When the store is to be told of it: at once when it is new, and then again and again.
     fn announcement(&self) -> Option<Mono> {
-        let wanted = self.wanted.as_ref()?;
-        Some(self.announced.map_or(Mono::default(), |at| at + often(wanted)))
+        self.wanted.as_ref()?;
+        Some(self.announced.map_or(Mono::default(), |at| at + ANNOUNCE_EVERY))
     }
 
     /// The job with when it was due, if it is due or soon will be: then it goes along.
     fn to_announce(&self, now: Mono) -> Option<(Mono, OfferedJob<Plugin>)> {
         let (at, wanted) = (self.announcement()?, self.wanted.as_ref()?);
-        (at <= now + often(wanted) / 4).then(|| (at, wanted.clone()))
+        (at <= now + ANNOUNCE_EVERY / 4).then(|| (at, wanted.clone()))
     }
-}
-
-/// How often the store is told of a job.
-fn often(offered: &OfferedJob<Plugin>) -> Duration {
-    offered.spec.policy.lease.min(ANNOUNCE_EVERY)
 }
 
 pub(super) fn fingerprint(offered: &OfferedJob<Plugin>) -> String {
     offered.spec.schedule.as_ref().map_or_else(|| "on-demand".to_owned(), |schedule| schedule.fingerprint().to_string())
+}
+
+/// Of versions, the newest last: that one stays, and those before it that are used, up to [`OLDER`]. One with the newest's
+/// digest is never looked at.
+fn keep_used<T>(versions: &mut VecDeque<T>, digest: impl Fn(&T) -> Digest, is_used: impl Fn(&Digest) -> bool) {
+    let Some(newest) = versions.pop_back() else { return };
+    let named = digest(&newest);
+    versions.retain(|older| digest(older) != named && is_used(&digest(older)));
+    versions.drain(..versions.len().saturating_sub(OLDER));
+    versions.push_back(newest);
 }
 
 /// What was told of the jobs, and which are to be offered again soon: the store could not be asked about these. A record
@@ -183,6 +193,22 @@ mod tests {
     fn told(error: Option<StoreError>) -> Each<AnnounceAnswer> {
         let answer = AnnounceAnswer { since: Millis(1), newest_started: None, newest_skipped: None, hold: None };
         error.map_or(Ok(Stamped { answer, now: Millis(2), revision: 1 }), Err)
+    }
+
+    #[test]
+    fn an_older_version_is_kept_while_a_claim_names_it_and_no_longer() {
+        let digest = |version: &u8| Digest([*version; 32]);
+        let kept = |versions: &[u8], used: &[u8]| {
+            let mut versions: VecDeque<u8> = versions.iter().copied().collect();
+            keep_used(&mut versions, digest, |named| used.iter().any(|used| digest(used) == *named));
+            Vec::from(versions)
+        };
+        assert_eq!(kept(&[1, 2], &[1]), [1, 2]);
+        assert_eq!(kept(&[1, 2], &[]), [2]);
+        assert_eq!(kept(&[1, 2, 3], &[1, 3]), [1, 3]);
+        assert_eq!(kept(&[1, 2, 3], &[1, 2]), [2, 3], "of many, the newer ones");
+        assert_eq!(kept(&[1, 2, 1], &[1]), [1], "the newest serves the claim as well");
+        assert_eq!((kept(&[1], &[]), kept(&[], &[])), (vec![1], vec![]));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use leasehold_store::{HostRecord, RunStanding, StoreError, Told};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::agreement::Compared;
 use super::announcing::Announced;
 use super::copies::Copies;
 use super::reports::Reported;
@@ -39,6 +40,8 @@ pub(crate) enum News {
     Polled,
     /// Tenants with unfinished runs.
     Tenants(BTreeSet<TenantName>),
+    /// When hosts last offered these jobs.
+    LastOffered(Vec<(JobKey, Option<Millis>)>),
     /// A run that no host cared for is given up, for this reason.
     OrphanClosed(RunKey, String),
     /// An answer that people may ask for.
@@ -47,6 +50,10 @@ pub(crate) enum News {
     AnswersWritten,
     /// The store has heard of this host.
     Reported(Reported),
+    /// What this host offers was told to the store, by this digest; none: it could not be.
+    OffersTold(Option<String>),
+    /// What other hosts offer was compared with what this one does.
+    Compared(Vec<(String, Compared)>),
     /// All hosts, by the store's clock then.
     Hosts(Vec<HostRecord>, Millis),
     /// The store has answered, or has not in time.

@@ -1,6 +1,6 @@
 //! Unfinished runs of jobs that this host does not offer: said once, and given up when no host offers them any more.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Chance, Event, EventKind};
@@ -14,10 +14,11 @@ use super::calls::News;
 use crate::causes::chain;
 use crate::clock;
 
-/// Runs that are given up after one poll; the others wait for the next.
-const CLOSES: usize = 16;
+/// A host that did nothing for so long stood still, and so may others: while the store is up, something is due every few
+/// seconds.
+const STOOD_STILL: Duration = Duration::from_secs(15);
 
-/// Runs and jobs that are remembered; of more, the rest is looked at when some of these are gone.
+/// Runs and jobs that are remembered; of more runs, the rest is looked at when some of these are gone.
 pub(super) const KEPT: usize = 10_000;
 
 /// How often the store is asked for all jobs.
@@ -35,8 +36,9 @@ const PRUNES: usize = 100;
 
 /// What is known of runs that are not this host's business.
 pub(super) struct Orphans {
-    /// When each may be given up: not before it was seen for as long as its job must be without a host.
-    due: HashMap<RunKey, Mono>,
+    runs: leasehold_lease::orphans::Orphans,
+    /// When this host did something last.
+    went_on: Mono,
     /// Jobs that people were told of.
     told: BTreeSet<JobKey>,
     /// Tenants whose runs are looked for, beside those that are served.
@@ -46,8 +48,8 @@ pub(super) struct Orphans {
 
 impl Orphans {
     pub(super) fn new() -> Orphans {
-        let (due, told, tenants) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
-        Orphans { due, told, tenants, next_look: clock::mono() }
+        let (told, tenants, now) = (BTreeSet::new(), BTreeSet::new(), clock::mono());
+        Orphans { runs: leasehold_lease::orphans::Orphans::new(), went_on: now, told, tenants, next_look: now }
     }
 
     /// When the store is asked for all jobs next.
@@ -55,25 +57,16 @@ impl Orphans {
         self.next_look
     }
 
-    /// Which of these runs are to be given up now. What is no longer found is forgotten.
-    fn take_due(&mut self, found: Vec<(RunKey, Close)>, now: Mono) -> Vec<(RunKey, Close)> {
-        let mut still = HashMap::new();
-        let mut due = Vec::new();
-        for (key, close) in found {
-            let at = self.due.get(&key).copied().unwrap_or(now + close.unoffered_for);
-            if still.len() >= KEPT {
-                continue;
-            }
-            if at <= now && due.len() < CLOSES {
-                // Another host may offer it: this one asks again after as long.
-                still.insert(key.clone(), now + close.unoffered_for);
-                due.push((key, close));
-            } else {
-                still.insert(key, at);
-            }
+    /// The store answers again. Others may not have reached it either.
+    pub(super) fn restart(&mut self) {
+        self.runs.restart();
+    }
+
+    /// This host does something, as it does every few seconds.
+    pub(super) fn goes_on(&mut self, now: Mono) {
+        if now.since(std::mem::replace(&mut self.went_on, now)) > STOOD_STILL {
+            self.runs.restart();
         }
-        self.due = still;
-        due
     }
 }
 
@@ -110,23 +103,50 @@ impl Driver {
         for RunStanding { key, standing, .. } in found {
             let Some(standing) = standing.filter(|_| !awaited.contains(&key.job)) else { continue };
             self.tell_no_plugin(&key.job);
-            unclaimed.extend(Close::of_orphan(&key.run, &standing, store_now).map(|close| (key, close)));
+            unclaimed.extend(Close::of_orphan(&key.run, &standing, store_now).map(|close| (key.job, close)));
         }
-        let due = self.orphans.take_due(unclaimed, now);
+        let asked = self.orphans.runs.found(unclaimed, now);
+        if asked.is_empty() {
+            return;
+        }
+        let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
+        self.calls.tasks.spawn(async move {
+            let mut told = Vec::new();
+            for job in asked {
+                match store.job(&job).await {
+                    Ok(Checked { answer, .. }) => told.push((job, answer.and_then(|view| view.last_offered))),
+                    Err(error) => tracing::debug!(%job, why = chain(&error), "whether a host offers it is not known"),
+                }
+            }
+            // The driver has ended: nobody is left to hear it.
+            drop(news.send(News::LastOffered(told)));
+        });
+    }
+
+    /// The store has told when hosts offered these jobs last: runs of those that nobody offers any more are given up.
+    pub(super) fn last_offered(&mut self, told: Vec<(JobKey, Option<Millis>)>) {
+        let now = clock::mono();
+        let mut due = Vec::new();
+        // What this host has come to offer meanwhile is none of it, whatever the store has heard of that.
+        let is_foreign = |job: &JobKey| self.jobs.get(job).is_none_or(|entry| entry.wanted.is_none());
+        for (job, last_offered) in told.into_iter().filter(|(job, _)| is_foreign(job)) {
+            let closes = self.orphans.runs.offered(&job, last_offered, now);
+            due.extend(closes.into_iter().map(|close| (job.clone(), close)));
+        }
         if due.is_empty() {
             return;
         }
         let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
         self.calls.tasks.spawn(async move {
-            for (key, close) in due {
-                match store.close(&key.job, &close).await {
+            for (job, close) in due {
+                match store.close(&job, &close).await {
                     Ok(answer) if answer.answer == CloseAnswer::Closed => {
                         // The driver has ended: nobody is left to hear it.
-                        drop(news.send(News::OrphanClosed(key, close.reason)));
+                        drop(news.send(News::OrphanClosed(RunKey { job, run: close.run }, close.reason)));
                     }
                     Ok(_) => {}
                     Err(error) => {
-                        tracing::debug!(run = %key, why = chain(&error), "a run without a host was not closed")
+                        tracing::debug!(%job, run = %close.run, why = chain(&error), "a run without a host was not closed")
                     }
                 }
             }
@@ -140,24 +160,34 @@ impl Driver {
 
     /// Says once of a job that this host cannot serve it.
     fn tell_no_plugin(&mut self, job: &JobKey) {
-        if self.orphans.told.len() >= KEPT {
-            // Better twice than never.
-            self.orphans.told.clear();
-        }
-        if !self.orphans.told.insert(job.clone()) {
+        if !self.told_no_plugin(job) {
             return;
         }
         let catalog = self.parts.catalog.borrow().clone();
         let idle = catalog.idle.iter().find(|idle| idle.spec.key == *job);
         let why = idle.map_or("no plugin here offers it", |idle| idle.reason());
-        let detail = format!("this host neither starts nor backs up its runs: {why}");
-        self.tell(job, Event { kind: EventKind::NoPlugin, run: None, attempt: None, detail });
+        let event = Event { kind: EventKind::NoPlugin, run: None, attempt: None, detail: no_plugin(why) };
+        self.tell(job, event);
+    }
+
+    /// Remembers that people are told that this host cannot serve the job. Answers whether that is news.
+    pub(super) fn told_no_plugin(&mut self, job: &JobKey) -> bool {
+        if self.orphans.told.len() >= KEPT {
+            // Better twice than never.
+            self.orphans.told.clear();
+        }
+        self.orphans.told.insert(job.clone())
     }
 
     /// The job is offered here: should it go, that is news again.
     pub(super) fn has_plugin(&mut self, job: &JobKey) {
         self.orphans.told.remove(job);
     }
+}
+
+/// What people are told of a job that this host cannot serve.
+pub(super) fn no_plugin(why: &str) -> String {
+    format!("this host neither starts nor backs up its runs: {why}")
 }
 
 /// Forgets the finished runs of jobs that no host has offered for long. What no later claim may forget stays (S10).
@@ -222,33 +252,5 @@ mod tests {
         time.store(0, Ordering::SeqCst);
         let view = store.job(&job).await.expect("an answer").answer.expect("a record");
         assert!(!is_abandoned(&view, Millis(i64::MAX)), "nothing is left to prune");
-    }
-
-    fn found(n: i64) -> (RunKey, Close) {
-        let run = RunId::Slot(Slot(Millis(n)));
-        let close = Close { run: run.clone(), unoffered_for: Duration::from_secs(60), reason: String::new() };
-        (RunKey { job: "a/x".parse().expect("a job"), run }, close)
-    }
-
-    #[test]
-    fn a_run_is_given_up_after_it_was_seen_for_two_leases_and_asked_for_again_only_after_as_long() {
-        let (mut orphans, at) = (Orphans::new(), |s| Mono(Duration::from_secs(s)));
-        assert!(orphans.take_due(vec![found(1)], at(0)).is_empty());
-        assert!(orphans.take_due(vec![found(1)], at(59)).is_empty());
-        assert_eq!(orphans.take_due(vec![found(1)], at(60)), [found(1)]);
-        assert!(orphans.take_due(vec![found(1)], at(61)).is_empty());
-        assert_eq!(orphans.take_due(vec![found(1)], at(120)), [found(1)]);
-        orphans.take_due(Vec::new(), at(121));
-        assert!(orphans.take_due(vec![found(1)], at(500)).is_empty(), "what was gone is new");
-    }
-
-    #[test]
-    fn many_orphans_are_given_up_a_few_at_a_time() {
-        let (mut orphans, at) = (Orphans::new(), |s| Mono(Duration::from_secs(s)));
-        let many = || (0..40).map(found).collect::<Vec<_>>();
-        orphans.take_due(many(), at(0));
-        for expected in [16, 16, 8, 0] {
-            assert_eq!(orphans.take_due(many(), at(60)).len(), expected);
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the host offers and what it looks for: catalog, announcements, checks, and the poll for unfinished runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,6 +106,8 @@ impl Driver {
     /// Takes over what the plugin directory offers now.
     pub(super) fn take_catalog(&mut self) {
         let catalog: Arc<Catalog<Plugin>> = self.parts.catalog.borrow_and_update().clone();
+        self.watch_unserved(&catalog);
+        self.take_offers(&catalog);
         let gone: Vec<JobKey> = self
             .jobs
             .iter()
@@ -186,9 +188,8 @@ impl Driver {
         let more = runs.last().filter(|_| runs.len() == PAGE).map(|last| last.key.clone());
         let offered = |found: &RunStanding| self.jobs.get(&found.key.job).is_some_and(|entry| entry.wanted.is_some());
         let (ours, foreign): (Vec<_>, Vec<_>) = runs.into_iter().partition(offered);
-        for found in ours {
-            let (job, input) = seen(found, now);
-            self.feed(job, input);
+        for (job, seen) in by_job(ours, now) {
+            self.feed(job, Input::Seen(seen));
         }
         let room = orphans::KEPT.saturating_sub(self.polls.foreign.len());
         self.polls.foreign.extend(foreign.into_iter().take(room));
@@ -219,8 +220,8 @@ impl Driver {
             Side::Reads,
             deadline,
             async move { store.check(&runs).await.map(|checked| (checked.now, checked.answer)) },
-            move |found, now| {
-                found.into_iter().map(|found| seen(found, now)).map(|(job, input)| News::Input(job, input)).collect()
+            |found, now| {
+                by_job(found, now).into_iter().map(|(job, seen)| News::Input(job, Input::Seen(seen))).collect()
             },
             move || {
                 again.iter().map(|key| News::Input(key.job.clone(), Input::CheckUnanswered(key.run.clone()))).collect()
@@ -244,6 +245,7 @@ impl Driver {
                 // Soon, but not all hosts at once.
                 let soon = clock::mono() + self.dice.up_to(Duration::from_secs(1));
                 self.polls.soon(soon);
+                self.orphans.restart();
                 for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
                     self.feed(job, Input::StoreUp);
                 }
@@ -257,10 +259,14 @@ pub(super) fn digest(offered: &OfferedJob<Plugin>) -> Digest {
     Digest(*offered.plugin.digest().as_bytes())
 }
 
-fn seen(found: RunStanding, store_now: Millis) -> (JobKey, Input) {
-    let RunStanding { key, standing, newest_started, newest_skipped } = found;
-    let seen = Seen { run: standing, store_now, newest_started, newest_skipped };
-    (key.job, Input::Seen(key.run, seen))
+/// What was found of each job: its agent looks at everything it does with each input, and a thousand runs may wait.
+fn by_job(found: Vec<RunStanding>, store_now: Millis) -> BTreeMap<JobKey, Seen> {
+    let mut jobs = BTreeMap::new();
+    for RunStanding { key, standing, newest_started, newest_skipped } in found {
+        let none = || Seen { runs: Vec::new(), store_now, newest_started, newest_skipped };
+        jobs.entry(key.job).or_insert_with(none).runs.push((key.run, standing));
+    }
+    jobs
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
-//! This host among the others: it says that it is there, learns what was asked of it, and looks where they differ.
+//! This host among the others: it says that it is there, and learns what was asked of it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold_lease::agent::{Chance, Event, EventKind, Input};
+use leasehold_lease::agent::{Chance, EventKind, Input};
 use leasehold_lease::time::{Millis, Mono};
 use leasehold_store::{HostOrders, HostRecord, HostReport, StoreError};
 
 use super::Driver;
-use super::announcing::fingerprint;
 use super::calls::{News, Side};
 use crate::clock;
-use crate::fellows::{Agreed, Difference, HostDetails, PluginDetails, TOLD_MOST, differences};
+use crate::fellows::HostDetails;
 
 /// How often a host says that it is there, and so how soon it hears that it is to drain.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
@@ -34,8 +33,8 @@ const SKEW: i64 = 1_000;
 /// How long the last words of a host may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Differences that are remembered so as to be told once.
-const DIFFERENCES: usize = 1_000;
+/// Other processes of this host's name that are remembered so as to be told once.
+const TWINS: usize = 1_000;
 
 /// What this host knows of itself and of the others.
 pub(super) struct Reports {
@@ -45,7 +44,6 @@ pub(super) struct Reports {
     offset_ms: Option<i64>,
     /// The difference that people were told of, while there is one.
     skew_told: Option<i64>,
-    told: BTreeSet<Difference>,
     /// Other processes of this host's name that people were told of.
     twins: BTreeSet<String>,
 }
@@ -61,14 +59,7 @@ pub(crate) struct Reported {
 impl Reports {
     pub(super) fn new() -> Reports {
         let now = clock::mono();
-        Reports {
-            next: now,
-            next_look: now + LOOK.0,
-            offset_ms: None,
-            skew_told: None,
-            twins: BTreeSet::new(),
-            told: BTreeSet::new(),
-        }
+        Reports { next: now, next_look: now + LOOK.0, offset_ms: None, skew_told: None, twins: BTreeSet::new() }
     }
 
     /// When something is due.
@@ -120,6 +111,7 @@ impl Driver {
             }
             self.reports.skew_told = skewed.then(|| self.reports.skew_told.filter(|_| is_told).unwrap_or(offset));
         }
+        self.tell_offers();
         let drain = reported.orders.drain;
         if drain == std::mem::replace(&mut self.draining, drain) {
             return;
@@ -137,28 +129,16 @@ impl Driver {
         }
     }
 
-    /// Tells once where others differ from this host; should it go away and come back, again.
+    /// Looks where others differ from this host, and tells once of those that have its name.
     pub(super) fn compare(&mut self, hosts: Vec<HostRecord>, now: Millis) {
-        let own = self.details(self.state());
         let there =
             |host: &&HostRecord| host.report.instance != self.instance && now.since(host.last_seen) < SILENT_AFTER;
-        let found: BTreeSet<Difference> = hosts
-            .iter()
-            .filter(there)
-            .flat_map(|host| differences(&own, &host.report.name, &HostDetails::read(&host.report.details)))
-            .take(DIFFERENCES)
-            .collect();
-        for Difference { job, detail } in found.difference(&self.reports.told) {
-            let event = Event { kind: EventKind::PolicyDiffers, run: None, attempt: None, detail: detail.clone() };
-            self.tell(job, event);
-        }
-        self.reports.told = found;
         let twins = |host: &&HostRecord| {
             let has_stopped = HostDetails::read(&host.report.details).state == "stopped";
             host.report.name == self.parts.name && !has_stopped
         };
         let twins = hosts.iter().filter(there).filter(twins).map(|host| host.report.instance.clone());
-        let twins: BTreeSet<String> = twins.take(DIFFERENCES).collect();
+        let twins: BTreeSet<String> = twins.take(TWINS).collect();
         for instance in twins.difference(&self.reports.twins) {
             let instance: String = instance.chars().take(8).collect();
             let name = self.parts.name.as_str();
@@ -168,6 +148,8 @@ impl Driver {
             );
         }
         self.reports.twins = twins;
+        let others = hosts.iter().filter(there).map(|host| host.report.clone()).collect();
+        self.look_at_others(others);
     }
 
     /// Says that this host has ended, and what it was told last. Nobody waits long for that.
@@ -227,27 +209,13 @@ impl Driver {
 
     fn details(&self, state: &str) -> HostDetails {
         let catalog = self.parts.catalog.borrow();
-        let agreed = catalog.jobs.values().take(TOLD_MOST).map(|offered| {
-            let schedule = offered.spec.schedule.as_ref();
-            Agreed {
-                job: offered.spec.key.to_string(),
-                lease_ms: u64::try_from(offered.spec.policy.lease.as_millis()).unwrap_or(u64::MAX),
-                schedule: fingerprint(offered),
-                zone_data: schedule.and_then(|schedule| schedule.zone_data_version()).map(str::to_owned),
-            }
-        });
-        let plugins = catalog
-            .plugins
-            .iter()
-            .take(TOLD_MOST)
-            .map(|loaded| PluginDetails { plugin: loaded.id.to_string(), digest: loaded.plugin.digest().to_string() });
         HostDetails {
             state: state.to_owned(),
             concurrency: self.parts.concurrency as u64,
             running: self.guests.len() as u64,
             jobs: catalog.jobs.len() as u64,
-            agreed: agreed.collect(),
-            plugins: plugins.collect(),
+            plugins: catalog.plugins.len() as u64,
+            offers: self.agreement.digest().to_owned(),
         }
     }
 }

@@ -77,6 +77,7 @@ macro_rules! conformance_tests {
             answers_are_kept_for_who_asks_why
             kept_answers_are_bounded
             hosts_see_each_other
+            what_a_host_offers_is_kept_with_its_record
             a_release_and_a_trigger_wake_those_who_listen
             an_announcement_tells_where_catching_up_begins
             unfinished_runs_are_listed_in_pages

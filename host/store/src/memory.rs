@@ -43,6 +43,7 @@ struct Data {
     jobs: BTreeMap<JobKey, Record>,
     kv: BTreeMap<TenantName, BTreeMap<String, Vec<u8>>>,
     hosts: BTreeMap<(String, String), HostRecord>,
+    offers: BTreeMap<(String, String), String>,
 }
 
 /// A job and what lies beside it.
@@ -311,7 +312,9 @@ impl LeaseStore for MemoryStore {
 
     async fn report_host(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {
         let (mut data, now) = self.at();
-        data.hosts.retain(|_, host| now <= host.last_seen + HOST_KEPT);
+        let Data { hosts, offers, .. } = &mut *data;
+        hosts.retain(|_, host| now <= host.last_seen + HOST_KEPT);
+        offers.retain(|host, _| hosts.contains_key(host));
         let new =
             || HostRecord { report: report.clone(), first_seen: now, last_seen: now, orders: HostOrders::default() };
         let host = data.hosts.entry((report.name.clone(), report.instance.clone())).or_insert_with(new);
@@ -323,6 +326,20 @@ impl LeaseStore for MemoryStore {
     async fn hosts(&self) -> Result<Checked<Vec<HostRecord>>, StoreError> {
         let (data, now) = self.at();
         Ok(Checked { now, answer: data.hosts.values().cloned().collect() })
+    }
+
+    async fn keep_offers(&self, name: &str, instance: &str, offers: &str) -> Result<(), StoreError> {
+        let (mut data, _) = self.at();
+        let host = (name.to_owned(), instance.to_owned());
+        if data.hosts.contains_key(&host) {
+            data.offers.insert(host, offers.to_owned());
+        }
+        Ok(())
+    }
+
+    async fn host_offers(&self, name: &str, instance: &str) -> Result<Option<String>, StoreError> {
+        let (data, _) = self.at();
+        Ok(data.offers.get(&(name.to_owned(), instance.to_owned())).cloned())
     }
 
     async fn drain(&self, host: &str, drain: bool) -> Result<usize, StoreError> {

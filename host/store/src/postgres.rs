@@ -332,6 +332,16 @@ impl LeaseStore for PostgresStore {
         self.look("listing hosts", &call::LIST_HOSTS, ask::time(), read).await
     }
 
+    async fn keep_offers(&self, name: &str, instance: &str, offers: &str) -> Result<(), StoreError> {
+        let ask = told::offers(name, instance, Some(offers));
+        self.change("keeping what this host offers", &call::KEEP_OFFERS, ask, |_| Ok(())).await
+    }
+
+    async fn host_offers(&self, name: &str, instance: &str) -> Result<Option<String>, StoreError> {
+        let ask = told::offers(name, instance, None);
+        self.look("reading what a host offers", &call::HOST_OFFERS, ask, answer::some_text).await
+    }
+
     async fn drain(&self, host: &str, drain: bool) -> Result<usize, StoreError> {
         let read = |rows: Vec<Row>| answer::count(answer::text("an answer", answer::only(&rows)?)?);
         self.change("draining a host", &call::DRAIN, ask::drain(host, drain), read).await

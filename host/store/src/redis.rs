@@ -269,6 +269,14 @@ impl LeaseStore for RedisStore {
         self.read_hosts().await
     }
 
+    async fn keep_offers(&self, name: &str, instance: &str, offers: &str) -> Result<(), StoreError> {
+        self.write_offers(name, instance, offers).await
+    }
+
+    async fn host_offers(&self, name: &str, instance: &str) -> Result<Option<String>, StoreError> {
+        self.read_offers(name, instance).await
+    }
+
     async fn drain(&self, host: &str, drain: bool) -> Result<usize, StoreError> {
         self.write_drain(host, drain).await
     }

@@ -132,6 +132,13 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// The hosts, by name and instance.
     async fn hosts(&self) -> Result<Checked<Vec<HostRecord>>, StoreError>;
 
+    /// A host says what it offers, as JSON: it is much, so it is said only when it has changed. It is kept beside the record
+    /// of the host and dropped with it; of a host that was not heard of, nothing is kept.
+    async fn keep_offers(&self, name: &str, instance: &str, offers: &str) -> Result<(), StoreError>;
+
+    /// What this host said last that it offers; none where it has said nothing.
+    async fn host_offers(&self, name: &str, instance: &str) -> Result<Option<String>, StoreError>;
+
     /// Asks hosts of this name to take nothing new, or to go on. Answers how many are known.
     async fn drain(&self, host: &str, drain: bool) -> Result<usize, StoreError>;
 

@@ -172,7 +172,7 @@ pub struct HostReport {
     pub version: String,
     /// Its wall clock minus the store's, in milliseconds.
     pub clock_offset_ms: i64,
-    /// More for people and other hosts, as JSON: plugins and their digests, policies, zone data.
+    /// More for people, as JSON. It is said every few seconds, so it is short.
     pub details: String,
 }
 

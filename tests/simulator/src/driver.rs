@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Command, Event as Told, Input, Offer, Seen};
-use leasehold_lease::id::{Attempt, Digest, RunId};
+use leasehold_lease::id::{Attempt, Digest, JobKey, RunId};
 use leasehold_lease::op::{
     ANNOUNCE_EVERY, Accepted, Announce, Answer, ClaimAnswer, Close, CloseAnswer, Finish, HeartbeatAnswer, Op, Release,
 };
+use leasehold_lease::run::Standing;
 use leasehold_lease::time::{Millis, Mono, Slot};
 
 use crate::host::{Call, Request};
@@ -30,7 +31,8 @@ enum Answers {
         newest_started: Option<Slot>,
         newest_skipped: Option<Slot>,
     },
-    Seen(Vec<(RunId, Seen)>),
+    Seen(Seen),
+    LastOffered(Option<Millis>),
     Claim(ClaimAnswer),
     Beats(Vec<HeartbeatAnswer>),
     Accepted(Accepted),
@@ -201,10 +203,10 @@ impl World {
         let (now, id) = (self.now, self.number());
         let (mono, process) = (self.hosts[host].mono(now), self.hosts[host].process);
         let deadline = match request {
-            Request::Poll | Request::Check(_) | Request::Announce | Request::Prune | Request::Close(_) => {
-                Duration::from_secs(2)
+            Request::Claim(_) | Request::Beats(_) | Request::Finish(_) | Request::Release(_) => {
+                self.plan.policy.store_deadline()
             }
-            _ => self.plan.policy.store_deadline(),
+            _ => Duration::from_secs(2),
         };
         let call = Call { request: Rc::new(request), sent: mono, given_up: false };
         let give_up = self.hosts[host].timer.when(mono + deadline);
@@ -251,13 +253,9 @@ impl World {
     fn answer(&mut self, host: usize, request: &Request) -> Result<Answers, leasehold_lease::check::Violation> {
         let now = self.now;
         let op = match request {
-            Request::Poll => {
-                let look = |run: RunId| (run.clone(), self.store.look(now, &run));
-                return Ok(Answers::Seen(self.store.unfinished().into_iter().map(look).collect()));
-            }
-            Request::Check(runs) => {
-                return Ok(Answers::Seen(runs.iter().map(|run| (run.clone(), self.store.look(now, run))).collect()));
-            }
+            Request::Poll => return Ok(Answers::Seen(self.store.look(now, self.store.unfinished()))),
+            Request::Check(runs) => return Ok(Answers::Seen(self.store.look(now, runs.clone()))),
+            Request::LastOffered => return Ok(Answers::LastOffered(self.store.job.last_offered)),
             Request::Beats(beats) => {
                 let mut answers = Vec::new();
                 for beat in beats {
@@ -312,7 +310,7 @@ impl World {
         self.store_answers(host, call.sent);
         match (&*call.request, what) {
             (Request::Announce, Answers::Announced { since, newest_started, newest_skipped }) => {
-                let again = mono + self.plan.policy.lease.min(ANNOUNCE_EVERY);
+                let again = mono + ANNOUNCE_EVERY;
                 let up = self.process(host);
                 up.announcing = false;
                 // The store forgets a job that nobody announces any more: its runs would be closed as orphans.
@@ -330,12 +328,18 @@ impl World {
                 }
             }
             (Request::Poll | Request::Check(_), Answers::Seen(found)) => {
-                // Harmless for a check: only polls are one at a time.
-                self.process(host).polling = false;
-                if !self.process(host).agent.is_offered() {
-                    self.close_orphans(host, &found);
+                if matches!(&*call.request, Request::Poll) {
+                    self.process(host).polling = false;
+                    self.look_for_orphans(host, &found);
                 }
-                found.into_iter().for_each(|(run, seen)| self.feed(host, Input::Seen(run, seen)));
+                if !found.runs.is_empty() {
+                    self.feed(host, Input::Seen(found));
+                }
+            }
+            (Request::LastOffered, Answers::LastOffered(at)) => {
+                for close in self.process(host).orphans.offered(&job(), at, mono) {
+                    self.call(host, Request::Close(close));
+                }
             }
             (Request::Claim(claim), Answers::Claim(answer)) => {
                 let (run, token) = (claim.run.clone(), claim.token);
@@ -362,6 +366,7 @@ impl World {
         let up = self.process(host);
         if up.silent_since.is_some_and(|since| sent >= since) {
             up.silent_since = None;
+            up.orphans.restart();
             up.next_poll = up.next_poll.min(mono + soon);
             self.trail.count("store-up");
             self.feed(host, Input::StoreUp);
@@ -369,12 +374,16 @@ impl World {
     }
 
     /// A job that this host does not offer: what of it nobody offers for long is given up.
-    fn close_orphans(&mut self, host: usize, found: &[(RunId, Seen)]) {
-        for (run, seen) in found {
-            let close = seen.run.as_ref().and_then(|found| Close::of_orphan(run, found, seen.store_now));
-            if let Some(close) = close {
-                self.call(host, Request::Close(close));
-            }
+    fn look_for_orphans(&mut self, host: usize, found: &Seen) {
+        let mono = self.hosts[host].mono(self.now);
+        let up = self.process(host);
+        let is_foreign = !up.agent.is_offered();
+        let close = |(run, standing): &(RunId, Option<Standing>)| {
+            let close = standing.as_ref().and_then(|standing| Close::of_orphan(run, standing, found.store_now));
+            close.filter(|_| is_foreign).map(|close| (job(), close))
+        };
+        for _ in up.orphans.found(found.runs.iter().filter_map(close), mono) {
+            self.call(host, Request::LastOffered);
         }
     }
 
@@ -413,8 +422,13 @@ impl World {
             Request::Finish(Finish { run, token, .. }) | Request::Release(Release { run, token, .. }) => {
                 self.feed(host, Input::CloseUnanswered { run: run.clone(), token: *token });
             }
-            Request::Prune | Request::Close(_) => {}
+            Request::Prune | Request::LastOffered | Request::Close(_) => {}
         }
         self.send_checks(host);
     }
+}
+
+/// The one job that is simulated.
+fn job() -> JobKey {
+    "simulated/job".parse().expect("a job")
 }

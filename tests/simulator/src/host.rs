@@ -7,6 +7,7 @@ use leasehold_lease::agent::{Agent, Now, Verdict};
 use leasehold_lease::holding::Holding;
 use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::op::{Claim, Close, Finish, Heartbeat, Release};
+use leasehold_lease::orphans::Orphans;
 use leasehold_lease::time::{Millis, Mono};
 
 use crate::Ms;
@@ -46,6 +47,7 @@ pub(crate) struct Process {
     pub(crate) announcing: bool,
     pub(crate) next_announcement: Option<Mono>,
     pub(crate) checks: Vec<RunId>,
+    pub(crate) orphans: Orphans,
     /// Since when calls are not answered.
     pub(crate) silent_since: Option<Mono>,
     pub(crate) stopping: Option<Stopping>,
@@ -98,6 +100,8 @@ pub(crate) enum Request {
     Finish(Finish),
     Release(Release),
     Prune,
+    /// When did a host last offer the job?
+    LastOffered,
     /// To give an orphan up.
     Close(Close),
 }
@@ -151,6 +155,7 @@ impl Process {
             announcing: false,
             next_announcement: Some(now),
             checks: Vec::new(),
+            orphans: Orphans::new(),
             silent_since: None,
             stopping: None,
             wake_at: None,

@@ -67,10 +67,14 @@ impl Store {
         self.job
     }
 
-    /// What a check of this run shows.
-    pub(crate) fn look(&self, now: Ms, run: &RunId) -> Seen {
+    /// What a check of these runs shows.
+    pub(crate) fn look(&self, now: Ms, runs: Vec<RunId>) -> Seen {
+        let look = |run: RunId| {
+            let standing = self.job.runs.get(&run).or_else(|| self.past.get(&run)).map(Standing::from);
+            (run, standing)
+        };
         Seen {
-            run: self.job.runs.get(run).or_else(|| self.past.get(run)).map(Standing::from),
+            runs: runs.into_iter().map(look).collect(),
             store_now: self.clock(now),
             newest_started: self.job.newest_started,
             newest_skipped: self.job.newest_skipped,

@@ -288,15 +288,14 @@ impl Watch {
         self.unattended = unattended;
     }
 
-    /// A run was given up because no host offers its job. A host that does says so every half minute.
+    /// A run was given up because no host offers its job. A host that does says so every half minute, and is believed
+    /// whatever the store's clock does.
     pub(crate) fn closed(&mut self, now: Ms, hosts: &[Host], network: &Network) {
         const SAID: Ms = 45 * SECOND;
         let says = |host: &Host| {
             host.up.as_ref().is_some_and(|up| up.agent.is_offered()) && now - well_since(host, network) > SAID
         };
-        if let Some(nth) = hosts.iter().position(says)
-            && now - self.set_forward > SAID
-        {
+        if let Some(nth) = hosts.iter().position(says) {
             self.broke("orphan", now, format!("a run is given up although host {nth} offers its job"));
         }
     }

@@ -5,19 +5,19 @@ use crate::policy::Overlap;
 use crate::run::{Standing, Status};
 use crate::time::Millis;
 
-use super::{Agent, Backup, Command, EventKind, Part, Place, Seen, State, Turn};
+use super::{Agent, Backup, Command, EventKind, Part, Place, State, Turn};
 
 impl Agent {
     /// The store has shown a run, by a check or by the poll for unfinished runs.
-    pub(super) fn seen(&mut self, t: &mut Turn<'_>, run: &RunId, seen: &Seen) {
+    pub(super) fn seen(&mut self, t: &mut Turn<'_>, run: &RunId, record: Option<&Standing>, store_now: Millis) {
         if !self.takes_new() {
             return;
         }
-        match (self.parts.get(run).map(|part| &part.state), &seen.run) {
-            (Some(State::Backup(_)), Some(record)) => self.look_at(t, run, record, seen.store_now),
+        match (self.parts.get(run).map(|part| &part.state), record) {
+            (Some(State::Backup(_)), Some(record)) => self.look_at(t, run, record, store_now),
             (Some(State::Backup(_)), None) => self.look_at_nothing(t, run),
             (None, Some(record)) if record.status == Status::Pending => self.found_pending(t, run, record),
-            (None, Some(record)) => self.found(t, run, record, seen.store_now),
+            (None, Some(record)) => self.found(t, run, record, store_now),
             // What this instance executes or claims itself needs no backup here.
             (Some(_), _) | (None, None) => {}
         }

@@ -39,11 +39,11 @@ pub struct Offer {
     pub digest: Digest,
 }
 
-/// What the store knows about a run, as far as a backup needs it.
+/// What the store knows about runs of a job, as far as backups need it.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// Where the run stands; none when the store knows no such run.
-    pub run: Option<Standing>,
+    /// Where each of them stands; none when the store knows no such run.
+    pub runs: Vec<(RunId, Option<Standing>)>,
     /// The store's clock when it answered.
     pub store_now: Millis,
     /// The job's newest started slot.
@@ -112,8 +112,9 @@ pub enum Input {
         /// The claim's token.
         token: Token,
     },
-    /// The store was asked about a run, by a check or a poll for unfinished runs.
-    Seen(RunId, Seen),
+    /// The store was asked about runs, by a check or a poll for unfinished runs. What was found together comes together:
+    /// with each input the agent looks at everything it does.
+    Seen(Seen),
     /// The store did not answer a check.
     CheckUnanswered(RunId),
     /// The store answers again after it did not.

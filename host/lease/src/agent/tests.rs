@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::agent::{Agent, Command, EventKind, Input, Now, Offer};
 use crate::dice::Dice;
-use crate::id::{Attempt, Digest};
-use crate::op::ClaimKind;
+use crate::id::{Attempt, Digest, Fence};
+use crate::op::{ClaimAnswer, ClaimKind};
 use crate::policy::{Overlap, Policy};
 use crate::run::Status;
 use crate::schedule::Schedule;
@@ -363,4 +363,35 @@ fn a_slot_that_is_given_up_when_the_store_answers_again_already_is_caught_up() {
     assert_eq!(feed(due + 69 * S, Input::StoreUp), None);
     let next = feed(due + 70 * S + 1, unanswered).expect("the slot is claimed once more");
     assert!(matches!(next.kind, ClaimKind::CatchUp { .. }) && next.run == claim.run, "{next:?}");
+}
+
+#[test]
+fn a_plugin_is_named_from_the_claim_until_the_handler_starts() {
+    let policy = Policy { jitter: Duration::ZERO, ..Policy::default() };
+    let schedule = Schedule::every(Duration::from_secs(600)).expect("an interval");
+    let (old, new) = (Digest([1; 32]), Digest([2; 32]));
+    let offered = |digest| {
+        let offer = Offer { schedule: Some(schedule.clone()), policy: policy.clone(), digest };
+        Input::Offered { offer, since: Millis(S), newest_started: None, newest_skipped: None }
+    };
+    let (mut agent, mut dice) = (Agent::new(), Dice::new(1));
+    let at = |ms: i64| Now { wall: Millis(ms), mono: Mono(Duration::from_millis(ms as u64)), store: Millis(ms) };
+    agent.handle(at(S), offered(old), &mut dice);
+    agent.handle(at(600 * S), Input::Wake, &mut dice);
+    assert!(!agent.names(&old), "nothing is claimed before there is a place");
+    let claimed = agent.handle(at(600 * S), Input::Place(slot(600)), &mut dice);
+    let [Command::Claim(claim)] = &claimed[..] else { panic!("no claim: {claimed:?}") };
+    agent.handle(at(600 * S + 1), offered(new), &mut dice);
+    assert!(agent.names(&old) && !agent.names(&new), "the claim is on its way");
+    let answer = ClaimAnswer::Won { attempt: Attempt(1), fence: Fence(1), payload: None };
+    let late = 600 * S + policy.lease.as_millis() as i64;
+    let won = Input::Claimed { run: slot(600), token: claim.token, answer, store_now: Millis(late) };
+    let won = agent.handle(at(late), won, &mut dice);
+    assert!(
+        matches!(won.last(), Some(Command::Confirm(_))) && agent.names(&old),
+        "a heartbeat must be ok first: {won:?}"
+    );
+    let started = agent.handle(at(late + 1), Input::Confirmed(slot(600), claim.token), &mut dice);
+    assert!(matches!(&started[..], [Command::Start(start)] if start.digest == Some(old)), "{started:?}");
+    assert!(!agent.names(&old), "the handler has its own hold of it");
 }

@@ -22,7 +22,7 @@ pub(super) async fn write<T>(
     gate: &dyn Gate,
     write: impl Future<Output = Result<T, StorageError>>,
 ) -> Result<T, StorageError> {
-    if gate::pass(attempt, gate).await.is_err() {
+    if gate::pass_fenced(attempt, gate).await.is_err() {
         return Err(StorageError::Lost);
     }
     tokio::select! {

@@ -96,6 +96,32 @@ pub async fn hosts_see_each_other(bench: &Bench) {
     }
 }
 
+/// What a host offers is kept beside its record, whole, until it says something else or is forgotten.
+pub async fn what_a_host_offers_is_kept_with_its_record(bench: &Bench) {
+    let store = &bench.store;
+    let offers = async |name: &str, instance: &str| store.host_offers(name, instance).await.expect("an answer");
+    store.keep_offers("a", "1", "unheard of").await.expect("an answer");
+    assert_eq!(offers("a", "1").await, None);
+    let first = store.report_host(&report("a", "1")).await.expect("an answer");
+    store.report_host(&report("a", "2")).await.expect("an answer");
+    assert_eq!(offers("a", "1").await, None);
+    // As much as five thousand jobs are.
+    let much = r#"{"job":"ä/\"}"#.repeat(60_000);
+    store.keep_offers("a", "1", &much).await.expect("an answer");
+    store.report_host(&report("a", "1")).await.expect("an answer");
+    assert!(offers("a", "1").await == Some(much), "it is kept byte for byte");
+    assert_eq!((offers("a", "2").await, offers("", "a1").await), (None, None));
+    store.keep_offers("a", "1", "less").await.expect("an answer");
+    assert_eq!(offers("a", "1").await.as_deref(), Some("less"));
+    if !matches!(bench.clock, super::TestClock::Real) {
+        bench.reach(first.now + HOST_KEPT + Duration::from_secs(60)).await;
+        store.report_host(&report("b", "1")).await.expect("an answer");
+        assert_eq!(offers("a", "1").await, None, "it went with the record");
+        store.report_host(&report("a", "1")).await.expect("an answer");
+        assert_eq!(offers("a", "1").await, None);
+    }
+}
+
 /// A release and a trigger wake those who listen; a claim and a refused release do not have to.
 pub async fn a_release_and_a_trigger_wake_those_who_listen(bench: &Bench) {
     let Some(mut wakeups) = bench.store.wakeups() else {

@@ -79,6 +79,11 @@ pub(super) fn some_bytes(rows: Vec<Row>) -> Read<Option<Vec<u8>>> {
     rows.first().map(|row| bytes("a value", text("a value", row)?)).transpose()
 }
 
+/// A text, where there is one.
+pub(super) fn some_text(rows: Vec<Row>) -> Read<Option<String>> {
+    rows.first().map(|row| text("a text", row).map(str::to_owned)).transpose()
+}
+
 /// A key of a key-value space.
 pub(super) fn kv_key(said: &str) -> Read<String> {
     String::from_utf8(bytes("a key", said)?).map_err(|error| WireError::new("a key", error))

@@ -56,6 +56,8 @@ function!(KEEP_TOLD, "keep_told");
 function!(READ_TOLD, "read_told");
 function!(REPORT_HOST, "report_host");
 function!(LIST_HOSTS, "list_hosts");
+function!(KEEP_OFFERS, "keep_offers");
+function!(HOST_OFFERS, "host_offers");
 function!(DRAIN, "drain");
 function!(IDENTITY, "identity");
 function!(WAKE, "wake");

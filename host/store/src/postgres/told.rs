@@ -7,6 +7,7 @@ use leasehold_lease::time::Millis;
 use serde::{Deserialize, Serialize};
 
 use crate::view::{HostReport, Told};
+use crate::wire::{hex, to_json};
 
 /// What a host was told, its run aside.
 #[derive(Serialize, Deserialize)]
@@ -42,6 +43,18 @@ impl Body<'_> {
             detail: self.detail.into_owned(),
         }
     }
+}
+
+/// The request to keep what a host offers, or to tell it where nothing is to be kept.
+pub(super) fn offers(name: &str, instance: &str, offers: Option<&str>) -> String {
+    #[derive(Serialize)]
+    struct Ask<'a> {
+        name: String,
+        instance: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        offers: Option<&'a str>,
+    }
+    to_json(&Ask { name: hex(name.as_bytes()), instance: hex(instance.as_bytes()), offers })
 }
 
 /// What a host says of itself.

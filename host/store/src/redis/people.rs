@@ -11,7 +11,7 @@ use super::call::Call;
 use super::decode::{Fields, unreadable};
 use super::link::Limit;
 use super::record::millis;
-use super::writing::texts;
+use super::writing::{maybe_bytes, texts};
 use crate::error::StoreError;
 use crate::view::{Checked, HOST_KEPT, HostOrders, HostRecord, HostReport, TOLD_KEPT, Told};
 use crate::wire::{WireError, from_json, ms, to_json};
@@ -72,10 +72,8 @@ impl RedisStore {
 
     pub(super) async fn write_report(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {
         const DOING: &str = "reporting this host";
-        // The length of the name tells where it ends, so no two hosts have the same text.
-        let host = format!("{}:{}{}", report.name.len(), report.name, report.instance);
         let call = Call::script(&self.server.scripts.report, &self.server.keys.all())
-            .arg(host)
+            .arg(field(&report.name, &report.instance))
             .arg(&report.name)
             .arg(to_json(&WireReport::from(report)))
             .arg(ms(HOST_KEPT));
@@ -101,6 +99,19 @@ impl RedisStore {
         read().map_err(unreadable(DOING))
     }
 
+    pub(super) async fn write_offers(&self, name: &str, instance: &str, offers: &str) -> Result<(), StoreError> {
+        let call = Call::script(&self.server.scripts.offers, &self.server.keys.all());
+        self.calls.call("keeping what this host offers", &call.arg(field(name, instance)).arg(offers)).await.map(drop)
+    }
+
+    pub(super) async fn read_offers(&self, name: &str, instance: &str) -> Result<Option<String>, StoreError> {
+        const DOING: &str = "reading what a host offers";
+        let call = Call::plain("HGET").arg(self.server.keys.all() + "hosts-offers").arg(field(name, instance));
+        let bytes = maybe_bytes("what a host offers", self.calls.call(DOING, &call).await?);
+        let text = |bytes| String::from_utf8(bytes).map_err(|error| WireError::new("what a host offers", error));
+        bytes.and_then(|bytes| bytes.map(text).transpose()).map_err(unreadable(DOING))
+    }
+
     pub(super) async fn write_drain(&self, host: &str, drain: bool) -> Result<usize, StoreError> {
         const DOING: &str = "asking a host to drain or to go on";
         let call = Call::script(&self.server.scripts.drain, &self.server.keys.all()).arg(host).arg(u8::from(drain));
@@ -109,6 +120,11 @@ impl RedisStore {
             _ => Err(unreadable(DOING)(WireError::new("the number of hosts", "it is not a number"))),
         }
     }
+}
+
+/// A host's field. The length of the name tells where it ends, so no two hosts have the same text.
+fn field(name: &str, instance: &str) -> String {
+    format!("{}:{name}{instance}", name.len())
 }
 
 fn host(value: Value) -> Result<HostRecord, WireError> {

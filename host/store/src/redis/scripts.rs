@@ -84,6 +84,7 @@ scripts! {
     now: "now.lua";
     prune: "lib/job.lua" "lib/find.lua" "prune.lua";
     release: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "release.lua";
+    offers: "offers.lua";
     report: "report.lua";
     show: "lib/job.lua" "lib/tail.lua" "lib/find.lua" "lib/view.lua" "show.lua";
     told: "told.lua";

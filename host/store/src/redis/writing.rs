@@ -141,7 +141,8 @@ pub(super) fn texts(what: &'static str, answer: Value) -> Result<Vec<String>, Wi
     }
 }
 
-fn maybe_bytes(what: &'static str, answer: Value) -> Result<Option<Vec<u8>>, WireError> {
+/// Bytes of a plain command, where there are some.
+pub(super) fn maybe_bytes(what: &'static str, answer: Value) -> Result<Option<Vec<u8>>, WireError> {
     match answer {
         Value::Nil => Ok(None),
         Value::BulkString(bytes) => Ok(Some(bytes)),

@@ -209,6 +209,18 @@ pub(super) fn hosts(db: &Connection) -> Result<Vec<HostRecord>, Fault> {
     Ok(found)
 }
 
+/// Keeps what a host offers, if it was heard of.
+pub(super) fn keep_offers(db: &Connection, name: &str, instance: &str, offers: &str) -> Result<(), Fault> {
+    db.prepare_cached(include_str!("sql/save_offers.sql"))?.execute((name, instance, offers))?;
+    Ok(())
+}
+
+/// What a host offers, where it has said so.
+pub(super) fn host_offers(db: &Connection, name: &str, instance: &str) -> Result<Option<String>, Fault> {
+    let mut statement = db.prepare_cached(include_str!("sql/offers.sql"))?;
+    Ok(statement.query_row((name, instance), |row| row.get(0)).optional()?)
+}
+
 /// Asks hosts of this name to drain or to go on. Answers how many there are.
 pub(super) fn drain(db: &Connection, host: &str, drain: bool) -> Result<usize, Fault> {
     Ok(db.prepare_cached(include_str!("sql/drain_hosts.sql"))?.execute((host, drain))?)

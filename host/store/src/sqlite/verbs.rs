@@ -221,6 +221,18 @@ impl LeaseStore for SqliteStore {
         self.reads.call("listing hosts", work).await
     }
 
+    async fn keep_offers(&self, name: &str, instance: &str, offers: &str) -> Result<(), StoreError> {
+        let (name, instance, offers) = (name.to_owned(), instance.to_owned(), offers.to_owned());
+        let work = move |db: &Desk, _| beside::keep_offers(db, &name, &instance, &offers);
+        self.changes.call("keeping what this host offers", work).await
+    }
+
+    async fn host_offers(&self, name: &str, instance: &str) -> Result<Option<String>, StoreError> {
+        let (name, instance) = (name.to_owned(), instance.to_owned());
+        let work = move |db: &Desk, _| beside::host_offers(db, &name, &instance);
+        self.reads.call("reading what a host offers", work).await
+    }
+
     async fn drain(&self, host: &str, drain: bool) -> Result<usize, StoreError> {
         let host = host.to_owned();
         self.changes.call("draining a host", move |db, _| beside::drain(db, &host, drain)).await

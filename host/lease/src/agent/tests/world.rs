@@ -214,17 +214,22 @@ impl World {
         }
         let unfinished: Vec<RunId> =
             self.job.runs.iter().filter(|(_, run)| !run.status.is_final()).map(|(id, _)| id.clone()).collect();
-        for run in unfinished {
-            let seen = self.look(&run);
-            // Many runs take longer than one: by then, what they show may be outdated.
-            let at = self.now + 3 * TRIP;
-            self.host(host).mail.push((at, Mail::Input(Box::new(Input::Seen(run, seen)))));
+        if unfinished.is_empty() {
+            return;
         }
+        let seen = self.look(unfinished);
+        // Many runs take longer than one: by then, what they show may be outdated.
+        let at = self.now + 3 * TRIP;
+        self.host(host).mail.push((at, Mail::Input(Box::new(Input::Seen(seen)))));
     }
 
-    fn look(&self, run: &RunId) -> Seen {
+    fn look(&self, runs: Vec<RunId>) -> Seen {
+        let look = |run: RunId| {
+            let standing = self.job.runs.get(&run).map(Standing::from);
+            (run, standing)
+        };
         Seen {
-            run: self.job.runs.get(run).map(Standing::from),
+            runs: runs.into_iter().map(look).collect(),
             store_now: Millis(self.now),
             newest_started: self.job.newest_started,
             newest_skipped: self.job.newest_skipped,
@@ -285,9 +290,9 @@ impl World {
                 self.mail(host, input);
             }
             Command::Check(run) => {
-                let seen = self.look(&run);
+                let seen = self.look(vec![run.clone()]);
                 let reached = self.reaches_store(host);
-                self.mail(host, if reached { Input::Seen(run, seen) } else { Input::CheckUnanswered(run) });
+                self.mail(host, if reached { Input::Seen(seen) } else { Input::CheckUnanswered(run) });
             }
             Command::Start(start) => self.start(host, start),
             Command::Confirm(start) => self.hold(host, start, false),

@@ -238,6 +238,29 @@ BEGIN
 END
 $$;
 
+-- "name","instance" in hexadecimal, "offers". Keeps what a host that was heard of offers. No answer.
+CREATE OR REPLACE FUNCTION leasehold.keep_offers(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM leasehold.guard(doc);
+    UPDATE leasehold.hosts h SET offers = doc->>'offers'
+        WHERE h.namespace = doc->>'namespace' AND h.name = decode(doc->>'name', 'hex')
+            AND h.instance = decode(doc->>'instance', 'hex');
+END
+$$;
+
+-- "name","instance" in hexadecimal. What a host offers, where it has said so.
+CREATE OR REPLACE FUNCTION leasehold.host_offers(doc jsonb) RETURNS SETOF leasehold.answer
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM leasehold.guard(doc);
+    RETURN QUERY
+    SELECT 0, 0::bigint, 0::bigint, h.offers FROM leasehold.hosts h
+    WHERE h.namespace = doc->>'namespace' AND h.name = decode(doc->>'name', 'hex')
+        AND h.instance = decode(doc->>'instance', 'hex') AND h.offers IS NOT NULL;
+END
+$$;
+
 -- "name" in hexadecimal, "drain". Asks hosts of this name to take nothing new, or to go on. Answers how many are known.
 CREATE OR REPLACE FUNCTION leasehold.drain(doc jsonb) RETURNS SETOF leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$

@@ -62,6 +62,7 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date_with_what_it_holds
     let mut db = database.connect().await;
     db.execute(
         "UPDATE leasehold.schema_version SET version = 1; DROP FUNCTION leasehold.show_job(jsonb); \
+         ALTER TABLE leasehold.hosts DROP COLUMN offers; \
          CREATE OR REPLACE FUNCTION leasehold.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 1'",
     )
     .await

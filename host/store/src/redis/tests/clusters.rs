@@ -50,6 +50,7 @@ async fn a_cluster_passes_the_suite() {
         a_held_job_skips_its_slots
         answers_are_kept_for_who_asks_why
         hosts_see_each_other
+        what_a_host_offers_is_kept_with_its_record
         a_release_and_a_trigger_wake_those_who_listen
         an_announcement_tells_where_catching_up_begins
         unfinished_runs_are_listed_in_pages
