@@ -22,7 +22,7 @@ is_language() {
 
 need_language() {
     case $1 in
-        rust) need_rust && need_wasm_target ;; # of scripts/setup
+        rust) need_rust && need_wasm_target && need_core_target ;; # of scripts/setup
         ts) need_js ;;
         *) "need_$1" ;;
     esac
