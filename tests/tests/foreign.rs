@@ -38,7 +38,8 @@ fn a_file_of_another_toolchain_is_refused_and_its_user_is_told_in_its_words_what
 fn what_users_of_other_toolchains_are_told_to_do_makes_a_plugin() {
     for name in AS_TOLD.into_iter().filter(|name| is_built(name)) {
         let w = workplace(name);
-        let answer = w.leasehold(&["exec", "x.wasm", "--payload", "späß 🦀"]);
+        w.write("name", "späß 🦀");
+        let answer = w.leasehold(&["exec", "x.wasm", "--payload", "@name"]);
         assert_eq!((answer.code, answer.stdout.as_str()), (Some(0), "Hello, späß 🦀!"), "{name}: {}", answer.stderr);
     }
 }

@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn a_person_s_compiled_code_lies_among_their_caches_and_nowhere_where_there_are_none() {
         let found = |environment: &[(&str, &str)]| {
-            let value = |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+            let value =
+                |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
             cache_dir_among(value)
         };
         let (in_caches, at_home) = (PathBuf::from("/caches/leasehold/compiled"), "/home/ada/.cache/leasehold/compiled");
