@@ -150,7 +150,7 @@ debian_rust() {
         RUSTC=/usr/bin/rustc \
         RUSTC_BOOTSTRAP=1 \
         WASM_COMPONENT_LD=$tools/wasm-component-ld \
-        CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-ld \
+        CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$tools/rust-lld \
         CARGO_TARGET_WASM32_WASIP2_LINKER=$ROOT/scripts/wasm-linker \
         CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS="-C link-self-contained=no -L native=$WASI_LIBC \
             -C link-arg=$WASI_LIBC/crt1-reactor.o -C link-arg=-lc" \
