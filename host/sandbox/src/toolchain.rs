@@ -59,8 +59,8 @@ impl Toolchain {
                  -target=wasip1`, which makes a WASI command, or `-target=wasip2`"
             }
             Toolchain::GoJs => {
-                "it was made by Go for a browser: use `GOOS=wasip1 GOARCH=wasm go build`, which makes a WASI command, or start \
-                 from `leasehold new --lang go`"
+                "it was made by Go for a browser: start from `leasehold new --lang go`, whose Makefile builds a plugin with the \
+                 same compiler"
             }
             Toolchain::WitBindgen => {
                 "it has the functions that wit-bindgen makes, but the custom section with the component's type is gone: keep \
