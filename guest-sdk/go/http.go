@@ -30,7 +30,7 @@ type Request struct {
 type Response struct {
 	// Status is the code, whatever it says.
 	Status int
-	// Header are pairs of name, in lower case, and value.
+	// Header are pairs of name, in lower case, and value. One whose value is not UTF-8 is left out.
 	Header [][2]string
 	Body   []byte
 }

@@ -54,6 +54,7 @@ pub trait PluginLoader: Send + Sync + 'static {
     /// See [`LoadError`].
     fn find(
         &self,
+        _tenant: &TenantName,
         _bytes: &PluginBytes,
         _metered: bool,
     ) -> impl Future<Output = Result<Option<Arc<Self::Plugin>>, LoadError>> + Send {

@@ -1,5 +1,6 @@
 //! A neighbour whose lease is kept beside whatever a hostile tenant does.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -25,8 +26,44 @@ pub struct Deed {
     pub plugin: Vec<u8>,
     /// Its payload, as TOML. None where no job names the plugin: then there is nothing but its file.
     pub payload: Option<String>,
-    /// What becomes of it: how the detail of its failure begins, `success`, or the word by which its plugin is refused.
+    /// What becomes of it: how the detail of its failure begins, `success`, how what it says in the end begins behind `said: `,
+    /// or the word by which its plugin is refused.
     pub word: &'static str,
+    /// Where it may send requests.
+    pub origins: Vec<Granted>,
+}
+
+/// An origin that operator and manifest allow.
+#[derive(Debug, Clone)]
+pub struct Granted {
+    /// The origin.
+    pub origin: String,
+    /// The ranges of addresses that its name may lead to beside public ones.
+    pub addresses: Vec<String>,
+}
+
+impl From<String> for Granted {
+    fn from(origin: String) -> Granted {
+        Granted { origin, addresses: Vec::new() }
+    }
+}
+
+/// A host beside whose tenant `calm` deeds are done.
+pub struct Scene<'a> {
+    /// Its keys of `[host]` for compilers.
+    pub compiler: &'a str,
+    /// Starts it, with the variable [`LOG`] in its environment.
+    pub serve: &'a dyn Fn(&Workplace) -> HostProcess,
+}
+
+/// With it in its environment, a host tells how far apart heartbeats were: a variable and its value.
+pub const LOG: (&str, &str) = ("LEASEHOLD_LOG", "info,leasehold::heartbeat=debug");
+
+impl Default for Scene<'_> {
+    /// A compiler has less than bombs use up, and more than the neighbour's plugin.
+    fn default() -> Self {
+        Scene { compiler: "compile_cpu = \"2s\"\ncompile_memory = \"300MiB\"", serve: &|w| w.serve_with(LOG.0, LOG.1) }
+    }
 }
 
 /// A neighbour's run began and ended well beside these, as attempt 1; no two of its heartbeats were sent further apart than
@@ -37,8 +74,17 @@ pub struct Deed {
 ///
 /// One of these is not so.
 pub fn leave_their_neighbour_alone(deeds: &[Deed]) {
+    leave_their_neighbour_alone_on(&Scene::default(), deeds);
+}
+
+/// The same on this host.
+///
+/// # Panics
+///
+/// As the other.
+pub fn leave_their_neighbour_alone_on(scene: &Scene<'_>, deeds: &[Deed]) {
     for _ in 0..3 {
-        match gap_beside(deeds) {
+        match gap_beside(scene, deeds) {
             (gap, _) if gap < 2 * HEARTBEAT => return,
             (gap, late) if late > IN_TIME => {
                 eprintln!("tried again: a gap of {gap:?}, but this process itself was kept waiting for {late:?}");
@@ -50,9 +96,9 @@ pub fn leave_their_neighbour_alone(deeds: &[Deed]) {
 }
 
 /// Runs the neighbour once. The longest gap between its heartbeats, and how late this process was meanwhile.
-fn gap_beside(deeds: &[Deed]) -> (Duration, Duration) {
-    let w = workplace(deeds);
-    let mut host = w.serve_with("LEASEHOLD_LOG", "info,leasehold::heartbeat=debug");
+fn gap_beside(scene: &Scene<'_>, deeds: &[Deed]) -> (Duration, Duration) {
+    let w = workplace(scene.compiler, deeds);
+    let mut host = (scene.serve)(&w);
     let calm = host.wait_for("claimed", "calm/calm");
     let watchdog = Watchdog::start();
     host.reset_peak_memory();
@@ -71,7 +117,7 @@ fn gap_beside(deeds: &[Deed]) -> (Duration, Duration) {
     assert!(peak.saturating_sub(before) <= most, "the host grew from {before} to {peak} bytes");
     let late = watchdog.latest();
     for deed in deeds {
-        came_to_its_end(&mut host, deed);
+        came_to_its_end(&w, &mut host, deed);
     }
     let slot = calm["run"].as_str().expect("a run has a slot");
     let run = w.show("calm/calm", slot);
@@ -89,29 +135,39 @@ fn gap_beside(deeds: &[Deed]) -> (Duration, Duration) {
     (gap, late)
 }
 
-fn workplace(deeds: &[Deed]) -> Workplace {
+fn workplace(compiler: &str, deeds: &[Deed]) -> Workplace {
     // The neighbour's run is longer than anything that the others may do.
     let limits = format!(
         "timeout = \"3s\"\nmemory = \"{GUEST_MIB}MiB\"\n[tenants.calm]\ntimeout = \"1m\"\n[tenants.noisy]\n\
          jobs_max = 100\nconcurrency = 64\n"
     );
-    let compiler = "[host]\nconcurrency = 256\ncompile_cpu = \"2s\"\ncompile_memory = \"300MiB\"\n";
-    let w = Workplace::new(&format!("{compiler}[defaults]\n{SHORT_LEASES}\n{limits}"));
+    let granted = |Granted { origin, addresses }: &Granted| match addresses.is_empty() {
+        true => format!("{origin:?}"),
+        // In TOML, a list of texts is written as in Rust.
+        false => format!("{{ origin = {origin:?}, addresses = {addresses:?} }}"),
+    };
+    // Each is listed once, however many want it.
+    let grants: BTreeSet<String> = deeds.iter().flat_map(|deed| deed.origins.iter().map(granted)).collect();
+    let grants: Vec<String> = grants.into_iter().collect();
+    let grants = format!("[tenants.noisy.http]\nallow = [{}]\n", grants.join(", "));
+    let host = format!("[host]\nconcurrency = 256\n{compiler}\n");
+    let w = Workplace::new(&format!("{host}[defaults]\n{SHORT_LEASES}\n{limits}{grants}"));
     w.install("unruly", "calm/unruly.wasm");
     // As long as its heartbeats are sent, it is attempt 1 that ends well.
     let calm = "[[jobs]]\nname = \"calm\"\nevery = \"9s\"\npayload = { do = \"wait\", ms = 6000 }\n";
     w.write("plugins/calm/unruly.toml", calm);
-    for Deed { name, plugin, payload, .. } in deeds {
+    for Deed { name, plugin, payload, origins, .. } in deeds {
         let Some(payload) = payload else { continue };
+        let origins: Vec<&String> = origins.iter().map(|granted| &granted.origin).collect();
         w.drop_in(&format!("noisy/{name}.wasm"), plugin);
-        let job = format!("[[jobs]]\nname = \"{name}\"\nevery = \"4s\"\npayload = {payload}\n");
+        let job = format!("[[jobs]]\nname = \"{name}\"\nevery = \"4s\"\npayload = {payload}\nhttp = {origins:?}\n");
         w.write(&format!("plugins/noisy/{name}.toml"), job);
     }
     w
 }
 
 /// Waits for the end of a deed, which may have come long ago.
-fn came_to_its_end(host: &mut HostProcess, deed: &Deed) {
+fn came_to_its_end(w: &Workplace, host: &mut HostProcess, deed: &Deed) {
     let Deed { name, word, .. } = deed;
     if deed.payload.is_none() {
         return host.wait_for_log(&format!("{name}.wasm: {word}"));
@@ -120,9 +176,13 @@ fn came_to_its_end(host: &mut HostProcess, deed: &Deed) {
     let ended = host.wait_until(&format!("the end of {job}"), |event| {
         event["job"] == job.as_str() && matches!(event["event"].as_str(), Some("failed" | "success"))
     });
-    let detail = ended["detail"].as_str().unwrap_or_default();
-    let told = if ended["event"] == "success" { "success" } else { detail };
-    assert!(told.starts_with(word), "{job} is to be {word}: {ended}");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let told = match (ended["event"] == "success", word.starts_with("said: ")) {
+        (false, _) => text(&ended["detail"]),
+        (true, false) => "success".to_owned(),
+        (true, true) => format!("said: {}", text(&w.show(&job, &text(&ended["run"]))["outcome"]["output"]["said"])),
+    };
+    assert!(told.starts_with(word), "{job} is to be {word}: {told}: {ended}");
 }
 
 /// What the host's heartbeat thread says of the neighbour's run: the longest gap, and how many heartbeats there were.

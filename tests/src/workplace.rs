@@ -90,6 +90,23 @@ impl Workplace {
         HostProcess::start(command)
     }
 
+    /// Starts `leasehold serve` here with one more variable in its environment, by way of another command: that takes it as its
+    /// last arguments and becomes it.
+    pub fn serve_by(&self, command: &[&str], variable: &str, value: &str) -> HostProcess {
+        let serve = self.command(&["serve", "--json"]);
+        let [program, arguments @ ..] = command else { panic!("a command has a program") };
+        let mut by = Command::new(program);
+        by.args(arguments).arg(serve.get_program()).args(serve.get_args()).current_dir(self.path());
+        for (name, value) in serve.get_envs() {
+            match value {
+                Some(value) => by.env(name, value),
+                None => by.env_remove(name),
+            };
+        }
+        by.env(variable, value);
+        HostProcess::start(by)
+    }
+
     /// Starts `leasehold serve` here from a file of its own in this folder, and answers with that file.
     pub fn serve_own_file(&self) -> (HostProcess, PathBuf) {
         let own = self.path().join("leasehold");

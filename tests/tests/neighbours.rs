@@ -12,6 +12,7 @@ fn told(wishes: &[(&str, &str, &'static str)]) -> Vec<Deed> {
         plugin: plugin.clone(),
         payload: Some(format!("{{ do = {wish} }}")),
         word,
+        origins: Vec::new(),
     };
     wishes.iter().map(deed).collect()
 }

@@ -44,7 +44,7 @@ pub struct Request {
 pub struct Response {
     /// The status code, whatever it says.
     pub status: u16,
-    /// The headers, their names in lower case.
+    /// The headers, their names in lower case, without those whose value is not UTF-8.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,

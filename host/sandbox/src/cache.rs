@@ -12,14 +12,16 @@
 //!
 //! A compiler writes into a [`Draft`], a temporary file that the host has made and locked; the host looks at what it has
 //! become and renames it. A draft that nobody has locked belongs to a host that is gone, and is removed.
+//!
+//! Tenants share what is kept: the same bytes are compiled once. When the directory is full, who keeps most makes room
+//! (`eviction.rs`), and code counts for the tenant that used it last.
 
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
@@ -31,8 +33,10 @@ use crate::compile::Artifact;
 use crate::engine;
 use crate::plugin::Digest;
 
+mod eviction;
 mod integrity;
 
+use eviction::Kept;
 pub(crate) use integrity::checksum;
 
 /// The directory for compiled code cannot be used.
@@ -144,9 +148,9 @@ impl CodeCache {
         &self.dir
     }
 
-    /// The compiled component, where it is there and sound. A file that cannot be used is removed.
-    pub(crate) fn load(&self, engine: &Engine, digest: &Digest) -> Option<Component> {
-        match self.load_kept(engine, digest) {
+    /// The compiled component for a tenant, where it is there and sound. A file that cannot be used is removed.
+    pub(crate) fn load(&self, engine: &Engine, digest: &Digest, tenant: &str) -> Option<Component> {
+        match self.load_kept(engine, digest, tenant) {
             Ok(component) => Some(component),
             Err(Unusable::Missing) => None,
             Err(Unusable::Because(reason) | Unusable::Refused(reason)) => {
@@ -157,9 +161,9 @@ impl CodeCache {
     }
 
     /// The same where the code has just been made, so that it should be there.
-    pub(crate) fn load_kept(&self, engine: &Engine, digest: &Digest) -> Result<Component, Unusable> {
+    pub(crate) fn load_kept(&self, engine: &Engine, digest: &Digest, tenant: &str) -> Result<Component, Unusable> {
         let path = self.path(digest);
-        let mapped = self.map(engine, &path);
+        let mapped = self.map(engine, &path, tenant);
         if let Err(Unusable::Because(_) | Unusable::Refused(_)) = &mapped {
             integrity::forget(&path);
             if let Err(error) = fs::remove_file(&path) {
@@ -184,8 +188,8 @@ impl CodeCache {
         Ok(draft)
     }
 
-    /// Takes over what a compiler has written: by rename, so that a reader never sees half of it.
-    pub(crate) fn keep(&self, digest: &Digest, draft: Draft, artifact: &Artifact) -> io::Result<()> {
+    /// Takes over what a compiler has written for a tenant: by rename, so that a reader never sees half of it.
+    pub(crate) fn keep(&self, digest: &Digest, draft: Draft, artifact: &Artifact, tenant: &str) -> io::Result<()> {
         let found = draft.file.metadata()?.len();
         let told = artifact.size.saturating_add(integrity::TRAILER);
         if found != told {
@@ -193,7 +197,7 @@ impl CodeCache {
         }
         let path = self.path(digest);
         fs::rename(&draft.path, &path)?;
-        if let Err(error) = self.evict(&path).and_then(|()| self.remove_abandoned()) {
+        if let Err(error) = self.evict(&path, tenant).and_then(|()| self.remove_abandoned()) {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot clean up compiled code");
         }
         Ok(())
@@ -204,7 +208,7 @@ impl CodeCache {
     }
 
     #[allow(unsafe_code)]
-    fn map(&self, engine: &Engine, path: &Path) -> Result<Component, Unusable> {
+    fn map(&self, engine: &Engine, path: &Path, tenant: &str) -> Result<Component, Unusable> {
         let metadata = fs::symlink_metadata(path)?;
         if !metadata.is_file() {
             return Err(Unusable::Because("it is not a regular file".to_owned()));
@@ -231,7 +235,7 @@ impl CodeCache {
             let reason = format!("{error:#}");
             if is_systems { Unusable::Because(reason) } else { Unusable::Refused(reason) }
         })?;
-        if let Err(error) = mark_as_used(path, &metadata) {
+        if let Err(error) = mark_as_used(path, &metadata, tenant) {
             tracing::debug!(path = %path.display(), %error, "cannot mark compiled code as used");
         }
         Ok(component)
@@ -258,9 +262,9 @@ impl CodeCache {
         Ok(())
     }
 
-    /// Removes what was used longest ago until the directory keeps its limit; never what was just written.
-    fn evict(&self, newest: &Path) -> io::Result<()> {
-        let mut files: Vec<(Option<SystemTime>, u64, OsString)> = Vec::new();
+    /// Makes the directory keep its limit; what was just written for this tenant stays.
+    fn evict(&self, newest: &Path, tenant: &str) -> io::Result<()> {
+        let mut all = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             // Another host process may remove files at any time.
@@ -271,23 +275,24 @@ impl CodeCache {
                 && path.extension().is_some_and(|extension| extension == CODE)
             {
                 let used = integrity::noted_at(&path).max(metadata.modified().ok());
-                files.push((used, metadata.len(), entry.file_name()));
+                all.push(Kept { path, size: metadata.len(), used, tenant: None });
             }
         }
-        files.sort();
-        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum::<u64>() + fs::metadata(newest)?.len();
-        for (_, size, name) in files {
-            if total <= self.limit {
-                break;
-            }
-            let path = self.dir.join(&name);
+        let size = fs::metadata(newest)?.len();
+        if size + all.iter().map(|kept| kept.size).sum::<u64>() <= self.limit {
+            return Ok(());
+        }
+        // Whose they are takes reading a note for each: only when something has to go.
+        all.iter_mut().for_each(|kept| kept.tenant = integrity::noted_tenant(&kept.path));
+        for Kept { path, tenant, .. } in eviction::surplus(all, &integrity::noted_name(tenant), size, self.limit) {
             integrity::forget(&path);
             match fs::remove_file(&path) {
-                Ok(()) => tracing::info!(file = %name.display(), "removed compiled code that was not used for long"),
+                Ok(()) => {
+                    tracing::info!(file = %path.display(), tenant, "removed compiled code that was not used for long");
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
-            total -= size;
         }
         Ok(())
     }
@@ -354,11 +359,11 @@ fn access_problem(metadata: &Metadata) -> Option<String> {
     (mode & 0o077 != 0).then(|| format!("its mode is {mode:04o}, which lets others in"))
 }
 
-/// Notes that the file that was found is whole, and used now.
-fn mark_as_used(path: &Path, found: &Metadata) -> io::Result<()> {
+/// Notes that the file that was found is whole, and used now for this tenant.
+fn mark_as_used(path: &Path, found: &Metadata, tenant: &str) -> io::Result<()> {
     let now = fs::symlink_metadata(path)?;
     // Another host process may have put its own in place.
-    if (now.dev(), now.ino()) == (found.dev(), found.ino()) { integrity::note(path, &now) } else { Ok(()) }
+    if (now.dev(), now.ino()) == (found.dev(), found.ino()) { integrity::note(path, &now, tenant) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 mod child;
 mod componentize;
 mod confine;
+mod embedded;
 mod process;
 mod protocol;
 

@@ -48,6 +48,15 @@ impl Known {
     }
 }
 
+/// Bytes that must be compiled.
+pub(crate) struct Uncompiled {
+    pub(crate) tenant: String,
+    pub(crate) bytes: PluginBytes,
+    pub(crate) glance: Glance,
+    /// So much time has been spent on them.
+    pub(crate) spent: Duration,
+}
+
 /// What became of a try to compile.
 pub(crate) enum Tried {
     Ready(Arc<Plugin>),
@@ -63,16 +72,16 @@ pub(crate) enum Try {
 }
 
 impl Loader {
-    /// Finds what was compiled before. Blocks on the disk.
+    /// Finds what was compiled before, for a tenant. Blocks on the disk.
     ///
     /// # Errors
     ///
     /// The bytes cannot be a plugin, or were refused before.
-    pub(crate) fn find(&self, bytes: &PluginBytes) -> Result<Known, Refusal> {
+    pub(crate) fn find(&self, tenant: &str, bytes: &PluginBytes) -> Result<Known, Refusal> {
         let began = (self.clock)();
         let glance = Glance::new(bytes, bytes.digest());
         glance.verdict.clone()?;
-        self.known(glance, began)
+        self.known(tenant, glance, began)
     }
 
     /// Has the bytes compiled, unless somebody else has had them compiled meanwhile. Takes long, and belongs on a thread of
@@ -81,15 +90,10 @@ impl Loader {
     /// # Errors
     ///
     /// [`PluginError`], with the reason.
-    pub(crate) fn compile(
-        &self,
-        bytes: &PluginBytes,
-        glance: Glance,
-        spent: Duration,
-        which: Try,
-    ) -> Result<Tried, PluginError> {
+    pub(crate) fn compile(&self, uncompiled: Uncompiled, which: Try) -> Result<Tried, PluginError> {
+        let Uncompiled { tenant, bytes, glance, spent } = uncompiled;
         let began = (self.clock)().saturating_sub(spent);
-        let glance = match self.known(glance, began)? {
+        let glance = match self.known(&tenant, glance, began)? {
             Known::Ready(plugin) => return Ok(Tried::Ready(plugin)),
             Known::No(glance, _) => glance,
         };
@@ -97,7 +101,7 @@ impl Loader {
             Try::First => self.compiler.first_try(),
             Try::Last => self.compiler.limits,
         };
-        match self.compiled(bytes, &glance, &limits) {
+        match self.compiled(&tenant, &bytes, &glance, &limits) {
             Ok((structure, component)) => {
                 let plugin = self.plugin(&component, glance, structure, CodeOrigin::Compiled, began)?;
                 Ok(Tried::Ready(plugin))
@@ -125,11 +129,11 @@ impl Loader {
         }
     }
 
-    fn known(&self, glance: Glance, began: Duration) -> Result<Known, Refusal> {
+    fn known(&self, tenant: &str, glance: Glance, began: Duration) -> Result<Known, Refusal> {
         if let Some(refusal) = self.refused.get(&glance.digest, (self.clock)()) {
             return Err(refusal);
         }
-        let Some(component) = self.cache.load(&self.engine, &glance.digest) else {
+        let Some(component) = self.cache.load(&self.engine, &glance.digest, tenant) else {
             return Ok(Known::No(glance, (self.clock)().saturating_sub(began)));
         };
         let ty = component.component_type();
@@ -142,6 +146,7 @@ impl Loader {
 
     fn compiled(
         &self,
+        tenant: &str,
         bytes: &PluginBytes,
         glance: &Glance,
         limits: &CompileLimits,
@@ -150,14 +155,15 @@ impl Loader {
         let draft = self.cache.draft(&glance.digest).map_err(failed)?;
         let answer = self.compiler.run(bytes, limits, self.cache.dir(), draft.name())?;
         let (structure, artifact) = self.artifact(answer, glance)?;
-        self.cache.keep(&glance.digest, draft, &artifact).map_err(failed)?;
-        let component = self.cache.load_kept(&self.engine, &glance.digest).map_err(|unusable| match unusable {
-            Unusable::Missing => failed(io::Error::other("the compiled code has gone")),
-            Unusable::Because(reason) => {
-                failed(io::Error::other(format!("the compiled code cannot be used: {reason}")))
-            }
-            Unusable::Refused(reason) => Refusal::Demanding { detail: detail(&reason) }.into(),
-        })?;
+        self.cache.keep(&glance.digest, draft, &artifact, tenant).map_err(failed)?;
+        let component =
+            self.cache.load_kept(&self.engine, &glance.digest, tenant).map_err(|unusable| match unusable {
+                Unusable::Missing => failed(io::Error::other("the compiled code has gone")),
+                Unusable::Because(reason) => {
+                    failed(io::Error::other(format!("the compiled code cannot be used: {reason}")))
+                }
+                Unusable::Refused(reason) => Refusal::Demanding { detail: detail(&reason) }.into(),
+            })?;
         Ok((structure, component))
     }
 

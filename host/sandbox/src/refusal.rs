@@ -315,6 +315,10 @@ pub enum Counted {
     PassiveElements,
     /// Bytes of all types.
     TypeBytes,
+    /// Levels of types in types.
+    TypeNesting,
+    /// Bytes of the component types that are embedded in a core module.
+    EmbeddedTypeBytes,
     /// Bytes of one function.
     BodyBytes,
     /// Locals of one function.
@@ -337,6 +341,8 @@ impl Counted {
             Counted::CoreImports => "imports of core modules",
             Counted::PassiveElements => "items in passive element segments",
             Counted::TypeBytes => "bytes of types",
+            Counted::TypeNesting => "levels of types in types",
+            Counted::EmbeddedTypeBytes => "bytes of embedded component types",
             Counted::BodyBytes => "bytes in one function",
             Counted::Locals => "locals in one function",
             Counted::Imports => "imports",

@@ -51,7 +51,7 @@ pub struct SandboxSettings {
     /// Where compiled code is kept: a directory of this host's own, made where it is missing. None takes a new one among the
     /// system's temporary files, which goes with the sandbox.
     pub cache_dir: Option<PathBuf>,
-    /// How many bytes of compiled code are kept there; what was used longest ago goes first.
+    /// How many bytes of compiled code are kept there. Of the tenant that keeps most, what was used longest ago goes first.
     pub cache_bytes: u64,
     /// How many threads guests run on.
     pub guest_threads: usize,

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use wasmparser::{
-    BinaryReaderError, ElementItems, ElementKind, ElementSectionReader, Encoding, FunctionBody, Parser, Payload,
+    BinaryReader, BinaryReaderError, ElementItems, ElementKind, ElementSectionReader, Encoding, FunctionBody, Parser,
+    Payload,
 };
 
 use crate::refusal::{Counted, Refusal};
@@ -15,9 +16,10 @@ use crate::text;
 
 mod core;
 mod instances;
+mod nesting;
 
 use core::CoreScan;
-pub(crate) use core::{CoreFacts, PREVIEW1};
+pub(crate) use core::{CoreFacts, EMBEDDED_TYPE, PREVIEW1};
 use instances::Instances;
 
 const MAX_CORE_MODULES: u64 = 32;
@@ -77,7 +79,7 @@ fn shown(name: &str) -> String {
 
 /// Reads the structure of a module or component and refuses what is malformed or beyond the bounds.
 pub(crate) fn scan(bytes: &[u8]) -> Result<Structure, Refusal> {
-    let mut scan = Scan::default();
+    let mut scan = Scan { bytes, ..Scan::default() };
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload.map_err(|error| malformed(&error, bytes.len()))?;
         scan.payload(&payload).map_err(|stop| match stop {
@@ -89,7 +91,8 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<Structure, Refusal> {
 }
 
 #[derive(Default)]
-struct Scan {
+struct Scan<'a> {
+    bytes: &'a [u8],
     structure: Structure,
     /// Of the file itself, where it is a core module.
     core: Option<CoreScan>,
@@ -115,7 +118,7 @@ impl From<BinaryReaderError> for Stop {
     }
 }
 
-impl Scan {
+impl Scan<'_> {
     fn payload(&mut self, payload: &Payload<'_>) -> Result<(), Stop> {
         self.instances.payload(payload)?;
         if let Some(core) = &mut self.core {
@@ -138,7 +141,10 @@ impl Scan {
             Payload::End(_) => self.depth = self.depth.saturating_sub(1),
             Payload::TypeSection(types) => self.types(types.range())?,
             Payload::CoreTypeSection(types) => self.types(types.range())?,
-            Payload::ComponentTypeSection(types) => self.types(types.range())?,
+            Payload::ComponentTypeSection(types) => {
+                self.types(types.range())?;
+                nesting::is_bounded(BinaryReader::new(&self.bytes[types.range()], types.range().start))?;
+            }
             Payload::FunctionSection(functions) => {
                 self.functions += u64::from(functions.count());
                 at_most(Counted::Functions, self.functions, MAX_FUNCTIONS)?;

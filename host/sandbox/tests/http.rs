@@ -338,6 +338,23 @@ async fn headers_without_end_are_too_large() {
 }
 
 #[tokio::test]
+async fn a_header_that_is_not_utf_8_is_left_out_and_the_others_arrive_as_they_are() {
+    let answer =
+        b"HTTP/1.1 200 OK\r\nx-latin: caf\xe9\r\nx-utf: caf\xc3\xa9\r\nx-last: there\r\ncontent-length: 4\r\n\r\nbody";
+    let server = Server::start(Manner::Says(answer.to_vec())).await;
+    let ask = Ask { headers_too: true, ..get(server.url()) };
+    let ended = start_effects(&sandbox(), asking(&ask), granting(&[&server.url()])).await.await;
+    let memory = output(&ended);
+    let has = |text: &[u8]| memory.windows(text.len()).any(|found| found == text);
+    for arrived in [&b"x-utf"[..], "caf\u{e9}".as_bytes(), b"x-last", b"there", b"body"] {
+        assert!(has(arrived), "{}: {}", arrived.escape_ascii(), memory.escape_ascii());
+    }
+    for left_out in [&b"x-latin"[..], b"caf\xe9", "\u{fffd}".as_bytes()] {
+        assert!(!has(left_out), "{}: {}", left_out.escape_ascii(), memory.escape_ascii());
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_http_is_no_answer() {
     let sandbox = sandbox();
     for answer in ["SSH-2.0-x\r\n", "", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe", "HTTP/9.9 200 OK\r\n\r\n"] {

@@ -210,6 +210,17 @@ async fn an_embedded_type_that_the_module_does_not_keep_is_refused_and_says_what
 }
 
 #[tokio::test]
+async fn an_embedded_type_that_goes_in_a_circle_is_refused_and_overflows_no_stack() {
+    // The handler is of another package than its world, whose types it uses.
+    let mut bytes = typed(&core_module("", MEMORY, ""), &contract(), "job");
+    let name = b"leasehold:job/handler@0.1.0";
+    let last = bytes.windows(name.len()).rposition(|found| found == name).expect("the type names the handler");
+    bytes[last..][..name.len()].copy_from_slice(b"leasehold:jab/handler@0.1.0");
+    let refused = refusal(&bytes).await;
+    assert!(matches!(&refused, Refusal::Componentize { detail, .. } if detail.contains("in a circle")), "{refused}");
+}
+
+#[tokio::test]
 async fn an_embedded_type_of_another_version_is_refused_by_its_version() {
     let contract =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/job.wit")).expect("the contract");

@@ -56,8 +56,13 @@ pub(super) struct Compiler(pub(super) Arc<Sandbox>);
 impl PluginLoader for Compiler {
     type Plugin = Plugin;
 
-    async fn find(&self, bytes: &PluginBytes, metered: bool) -> Result<Option<Arc<Plugin>>, LoadError> {
-        self.0.find_bytes(bytes, metered).await.map_err(|error| load_error(&error))
+    async fn find(
+        &self,
+        tenant: &TenantName,
+        bytes: &PluginBytes,
+        metered: bool,
+    ) -> Result<Option<Arc<Plugin>>, LoadError> {
+        self.0.find_bytes(tenant.as_str(), bytes, metered).await.map_err(|error| load_error(&error))
     }
 
     async fn try_load(

@@ -162,7 +162,7 @@ async fn made<L: PluginLoader>(
     step: Step,
 ) -> Part<Arc<L::Plugin>> {
     let loaded = match step {
-        Step::Find => loader.find(&bytes, metered).await,
+        Step::Find => loader.find(tenant, &bytes, metered).await,
         Step::Compile => loader.try_load(tenant, file, bytes, metered).await,
         Step::CompileLong => loader.load(tenant, file, bytes, metered).await.map(Some),
     };

@@ -6,7 +6,7 @@
 //! that the kernel gives to this run of the machine. Nobody can set the time of a file's last change (ctime), except by setting
 //! the machine's clock. What a disk does later to what was read before is as little noticed as in the code of a host that runs.
 //!
-//! The note is written at each use, so that its own time says when that was.
+//! The note is written at each use, so that its own time says when that was, and names the tenant that it was for.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Unusable;
+use crate::text;
 
 /// A CRC-32, little end first.
 type Checksum = [u8; 4];
@@ -61,23 +62,34 @@ pub(super) fn verify(mut file: File) -> Result<(), Unusable> {
 /// The times of files are as coarse as the kernel's tick: of what happened closer together, nobody can tell the order.
 const TICK: Duration = Duration::from_millis(100);
 
+/// Bytes of a tenant's name in a note, beyond every name that a host takes.
+const MAX_TENANT: usize = 256;
+/// No note of this version is longer.
+const MAX_NOTE: u64 = 1024;
+
 /// Whether the file was found to be whole since the machine was started, and has not been written to after that.
 pub(super) fn is_known(path: &Path, found: &Metadata) -> bool {
     let Some(boot) = this_boot() else { return false };
-    let expected = stamp(boot, found);
-    // A longer note is none of this version's.
-    let mut noted = Vec::with_capacity(expected.len());
-    let read = File::open(beside(path)).and_then(|file| file.take(expected.len() as u64 + 1).read_to_end(&mut noted));
+    let noted = read_note(path).is_some_and(|note| note.stamp == stamp(boot, found));
     let changed = Duration::new(found.ctime().try_into().unwrap_or(0), found.ctime_nsec().try_into().unwrap_or(0));
-    let is_after = noted_at(path).is_some_and(|noted| noted > UNIX_EPOCH + changed + TICK);
-    read.is_ok() && noted == expected.as_bytes() && is_after
+    noted && noted_at(path).is_some_and(|noted| noted > UNIX_EPOCH + changed + TICK)
 }
 
-/// Notes that the file is whole as it is, and used now. Half a note is none.
-pub(super) fn note(path: &Path, file: &Metadata) -> io::Result<()> {
+/// Notes that the file is whole as it is, and used now for this tenant. Half a note is none.
+pub(super) fn note(path: &Path, file: &Metadata, tenant: &str) -> io::Result<()> {
     let stamp = stamp(this_boot().unwrap_or_default(), file);
     let mut note = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(beside(path))?;
-    note.write_all(stamp.as_bytes())
+    note.write_all(format!("{stamp}\n{}\n", noted_name(tenant)).as_bytes())
+}
+
+/// For whom the file was used last, by its [`noted_name`], where that was noted.
+pub(super) fn noted_tenant(path: &Path) -> Option<String> {
+    read_note(path).map(|note| note.tenant)
+}
+
+/// A tenant's name as it stands in a note, on one line.
+pub(super) fn noted_name(tenant: &str) -> String {
+    text::bound(&tenant.escape_debug().to_string(), MAX_TENANT)
 }
 
 /// When the file was used last, where that was noted.
@@ -95,11 +107,24 @@ pub(super) fn forget(path: &Path) {
     }
 }
 
+struct Note {
+    stamp: String,
+    tenant: String,
+}
+
+/// None where there is none, or not one of this version's.
+fn read_note(path: &Path) -> Option<Note> {
+    let mut text = String::new();
+    File::open(beside(path)).ok()?.take(MAX_NOTE).read_to_string(&mut text).ok()?;
+    let (stamp, tenant) = text.strip_suffix('\n')?.split_once('\n')?;
+    (!tenant.contains('\n')).then(|| Note { stamp: stamp.to_owned(), tenant: tenant.to_owned() })
+}
+
 /// What changes when a file does.
 fn stamp(boot: &str, file: &Metadata) -> String {
     let (modified, changed) = ((file.mtime(), file.mtime_nsec()), (file.ctime(), file.ctime_nsec()));
     let id = (file.dev(), file.ino());
-    format!("{boot} {id:?} {} {modified:?} {changed:?}\n", file.len())
+    format!("{boot} {id:?} {} {modified:?} {changed:?}", file.len())
 }
 
 /// None where the system does not tell one run of the machine from another.

@@ -72,7 +72,7 @@ fn compile(request: &Request) -> Result<Answer, Answer> {
                 let structure = validated(&engine, &component, structure)?;
                 (component, structure)
             }
-            Err(words) => return Err(refused(structure, Why::Componentize { detail: shown(&words) })),
+            Err(why) => return Err(refused(structure, why)),
         },
     };
     let code = match engine.precompile_component(&bytes) {

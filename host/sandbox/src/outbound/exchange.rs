@@ -62,7 +62,7 @@ impl From<Lost> for HttpError {
 
 impl Exchange {
     pub(super) async fn run(self) -> Result<(Response, MemoryShare), HttpError> {
-        let traffic = Arc::new(Traffic::new(self.attempt.clone()));
+        let traffic = Arc::new(Traffic::new(self.attempt.clone(), self.gate.clone()));
         let timeout = self.request.timeout;
         tokio::time::timeout(timeout, self.send(traffic)).await.unwrap_or(Err(HttpError::Timeout))
     }
@@ -121,8 +121,9 @@ impl Exchange {
             body = receive(&mut wire, body, &attempt, &mut held) => body?,
         };
         traffic.finish();
-        let words = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), words(value))).collect();
+        // The contract's headers are strings: one that is none would reach the guest as something that no server has said.
+        let text = |value: &http::HeaderValue| std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned);
+        let headers = head.headers.iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?))).collect();
         Ok((Response { status: head.status.as_u16(), headers, body }, held))
     }
 }

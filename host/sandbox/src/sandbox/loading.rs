@@ -4,14 +4,12 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::{Lane, Sandbox, SandboxError};
 use crate::engine;
-use crate::inspect::Glance;
-use crate::load::{Known, Tried, Try};
+use crate::load::{Known, Tried, Try, Uncompiled};
 use crate::plugin::{Plugin, PluginBytes, read_plugin_file};
 use crate::refusal::PluginError;
 use crate::turns::Turn;
@@ -73,10 +71,15 @@ impl Sandbox {
     /// # Errors
     ///
     /// [`PluginError`], with the reason.
-    pub async fn find_bytes(&self, bytes: &PluginBytes, metered: bool) -> Result<Option<Arc<Plugin>>, PluginError> {
+    pub async fn find_bytes(
+        &self,
+        tenant: &str,
+        bytes: &PluginBytes,
+        metered: bool,
+    ) -> Result<Option<Arc<Plugin>>, PluginError> {
         let known = match metered {
-            true => self.find_in(&*self.metered_lane()?, bytes).await?,
-            false => self.find_in(&self.plain, bytes).await?,
+            true => self.find_in(&*self.metered_lane()?, tenant, bytes).await?,
+            false => self.find_in(&self.plain, tenant, bytes).await?,
         };
         Ok(known.ready())
     }
@@ -105,9 +108,9 @@ impl Sandbox {
         self.apart("plugin-reader", move || read_plugin_file(&path)).await?
     }
 
-    async fn find_in(&self, lane: &Lane, bytes: &PluginBytes) -> Result<Known, PluginError> {
-        let (loader, bytes) = (lane.loader.clone(), bytes.clone());
-        Ok(self.apart("plugin-loader", move || loader.find(&bytes)).await??)
+    async fn find_in(&self, lane: &Lane, tenant: &str, bytes: &PluginBytes) -> Result<Known, PluginError> {
+        let (loader, tenant, bytes) = (lane.loader.clone(), tenant.to_owned(), bytes.clone());
+        Ok(self.apart("plugin-loader", move || loader.find(&tenant, &bytes)).await??)
     }
 
     async fn load_in(&self, lane: &Lane, tenant: &str, bytes: PluginBytes) -> Result<Arc<Plugin>, PluginError> {
@@ -119,7 +122,8 @@ impl Sandbox {
         if !has_free_memory(self.settings.compile_limits.memory) {
             turns.push(self.compilers.take(tenant).await);
         }
-        match self.compile_in(lane, bytes, glance, spent, Try::Last, turns).await? {
+        let uncompiled = Uncompiled { tenant: tenant.to_owned(), bytes, glance, spent };
+        match self.compile_in(lane, uncompiled, Try::Last, turns).await? {
             Tried::Ready(plugin) => Ok(plugin),
             Tried::Long(_) => unreachable!("the last try has all the time that there is"),
         }
@@ -127,12 +131,13 @@ impl Sandbox {
 
     /// Finds it compiled, or gives it its first try if it has not had that.
     async fn try_in(&self, lane: &Lane, tenant: &str, bytes: &PluginBytes) -> Result<Known, PluginError> {
-        let (glance, spent) = match self.find_in(lane, bytes).await? {
+        let (glance, spent) = match self.find_in(lane, tenant, bytes).await? {
             Known::No(glance, spent) if !lane.loader.slow.has(&glance.digest) => (glance, spent),
             known => return Ok(known),
         };
         let turn = vec![self.compilers.take(tenant).await];
-        Ok(match self.compile_in(lane, bytes.clone(), glance, spent, Try::First, turn).await? {
+        let uncompiled = Uncompiled { tenant: tenant.to_owned(), bytes: bytes.clone(), glance, spent };
+        Ok(match self.compile_in(lane, uncompiled, Try::First, turn).await? {
             Tried::Ready(plugin) => Known::Ready(plugin),
             Tried::Long(glance) => Known::No(glance, spent),
         })
@@ -141,16 +146,14 @@ impl Sandbox {
     async fn compile_in(
         &self,
         lane: &Lane,
-        bytes: PluginBytes,
-        glance: Glance,
-        spent: Duration,
+        uncompiled: Uncompiled,
         which: Try,
         turns: Vec<Turn>,
     ) -> Result<Tried, PluginError> {
         let loader = lane.loader.clone();
         let compiled = self.apart("plugin-compiler", move || {
             let _turns = turns;
-            loader.compile(&bytes, glance, spent, which)
+            loader.compile(uncompiled, which)
         });
         compiled.await?
     }

@@ -11,6 +11,8 @@ use crate::toolchain::{Marks, Toolchain};
 
 /// The module that WASI 0.1 functions are imported from.
 pub(crate) const PREVIEW1: &str = "wasi_snapshot_preview1";
+/// What the names of custom sections begin with that hold the type of the component to be.
+pub(crate) const EMBEDDED_TYPE: &str = "component-type";
 /// What is read of a producers section.
 const MOST_PRODUCERS: usize = 100;
 
@@ -49,7 +51,7 @@ impl CoreScan {
                 }
             }
             Payload::CustomSection(section) => {
-                self.facts.embedded_type |= section.name().starts_with("component-type");
+                self.facts.embedded_type |= section.name().starts_with(EMBEDDED_TYPE);
                 // Not the parser's own reading of it, which may end in an error: what anybody may write there decides nothing.
                 if section.name() == "producers" && !matches!(section.as_known(), KnownCustom::Unknown) {
                     self.producers(BinaryReader::new(section.data(), section.data_offset()));

@@ -26,6 +26,8 @@ pub struct Ask {
     pub timeout_ms: Option<u64>,
     /// Answer the status instead of the body.
     pub status: bool,
+    /// Answer the memory that holds the headers and the body, instead of the body.
+    pub headers_too: bool,
     /// Answer, behind the number of an error's case, the number it carries.
     pub bound: bool,
     /// How often it is sent, one after the other.
@@ -34,7 +36,17 @@ pub struct Ask {
 
 pub fn get(url: impl Into<String>) -> Ask {
     let (method, url, headers) = ("GET", url.into(), vec![]);
-    Ask { method, url, headers, body: None, timeout_ms: None, status: false, bound: false, times: 1 }
+    Ask {
+        method,
+        url,
+        headers,
+        body: None,
+        timeout_ms: None,
+        status: false,
+        headers_too: false,
+        bound: false,
+        times: 1,
+    }
 }
 
 /// A guest that sends one request. Its output is the response's body or status, or `E` and the number of the error's case.
@@ -67,6 +79,11 @@ pub fn asking_with_realloc(ask: &Ask, realloc: &str) -> Vec<u8> {
     );
     let answer = if ask.status {
         format!("(i32.const {}) (i32.const 2)", RESULT + 8)
+    } else if ask.headers_too {
+        // They are put there one behind the other, the body last.
+        let field = |at: u32| format!("(i32.load (i32.const {}))", RESULT + at);
+        let (headers, body, len) = (field(12), field(20), field(24));
+        format!("{headers} (i32.sub (i32.add {body} {len}) {headers})")
     } else {
         format!("(i32.load (i32.const {})) (i32.load (i32.const {}))", RESULT + 20, RESULT + 24)
     };

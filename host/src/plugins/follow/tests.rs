@@ -42,7 +42,12 @@ struct Loader {
 impl PluginLoader for Loader {
     type Plugin = String;
 
-    async fn find(&self, bytes: &PluginBytes, _metered: bool) -> Result<Option<Arc<String>>, LoadError> {
+    async fn find(
+        &self,
+        _tenant: &TenantName,
+        bytes: &PluginBytes,
+        _metered: bool,
+    ) -> Result<Option<Arc<String>>, LoadError> {
         let text = String::from_utf8_lossy(bytes);
         Ok(text.strip_prefix("compiled ").map(|version| Arc::new(version.to_owned())))
     }

@@ -49,14 +49,16 @@ enum Wish {
     Tally { times: u32 },
     /// The value of a key of the tenant, as text.
     KvGet { key: String },
-    /// Sends this `times` times, whatever comes of it, waiting without asking before each; says what came of the last. `{key}`
-    /// in a header's value stands for that setting.
+    /// Sends this `times` times, whatever comes of it, waiting `ms` without asking before each; says what came of the last.
+    /// `{key}` in a header's value stands for that setting.
     Send {
         url: String,
         #[serde(default)]
         headers: Vec<(String, String)>,
         times: u32,
         ms: u64,
+        #[serde(default)]
+        timeout_ms: Option<u64>,
     },
     /// The value of a setting, in its output and its log.
     Config { key: String },
@@ -156,7 +158,7 @@ fn obey(run: &Run, wish: Wish) -> Result<Done> {
             let value = run.kv().get(&key)?;
             said = Some(value.map_or("none".to_owned(), |value| String::from_utf8_lossy(&value).into_owned()));
         }
-        Wish::Send { url, headers, times, ms } => {
+        Wish::Send { url, headers, times, ms, timeout_ms } => {
             for _ in 0..times {
                 ignore(run, ms);
                 let mut request = Request::get(&url);
@@ -166,6 +168,9 @@ fn obey(run: &Run, wish: Wish) -> Result<Done> {
                         None => value.clone(),
                     };
                     request = request.header(name, &value);
+                }
+                if let Some(ms) = timeout_ms {
+                    request = request.timeout(Duration::from_millis(ms));
                 }
                 said = Some(match request.send(run) {
                     Ok(response) => format!("{} {}", response.status, String::from_utf8_lossy(&response.body)),

@@ -137,6 +137,19 @@ fn a_hand_over_does_not_use_up_an_attempt() {
     assert_eq!(store.take_over(0, 3), ClaimAnswer::Ended(Status::Interrupted));
 }
 
+/// A cluster that is deployed again and again while a run goes on.
+#[test]
+fn however_often_a_run_is_handed_over_no_attempt_is_used_up() {
+    let mut store = Store::new();
+    let run = store.running(0, 1);
+    for host in 1..=5 {
+        assert_eq!(store.go(i64::from(host)).release(&run, host), Accepted::Done);
+        assert_won(&store.take_over(0, host + 1), u32::from(host) + 1);
+    }
+    let record = store.run(&run);
+    assert_eq!((record.starts, record.hand_overs, record.attempts_used()), (6, 5, 1));
+}
+
 #[test]
 fn under_allow_a_takeover_interrupts_the_older_expired_run_in_its_revision() {
     let mut store = Store::allowing();
