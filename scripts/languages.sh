@@ -1,18 +1,23 @@
 # What plugins in JavaScript, TypeScript and Python are built with, for the scripts that source this behind lib.sh; does
 # nothing by itself.
 #
-# need_LANGUAGE installs what is missing, pinned: the packages of npm that package-lock.json of the SDK names, into its own
-# folder; the package of PyPI that its requirements.txt names, into a folder of ours. use_LANGUAGE sets the environment that
+# need_LANGUAGE installs what is missing, pinned: the packages of npm that a package-lock.json names, into the folder that has
+# it; the package of PyPI that its requirements.txt names, into a folder of ours. use_LANGUAGE sets the environment that
 # build scripts take. test_sdk_LANGUAGE runs the tests of an SDK. languages-native.sh has those of Go and C.
 # shellcheck shell=bash
 
 # shellcheck source=scripts/languages-native.sh
 source "$ROOT/scripts/languages-native.sh"
 
+# What of the Go SDK is tested natively.
+GO_NATIVE=(. ./cmd/... ./httpclient ./leaseholdtest ./internal/host)
+
 # Every language of `leasehold new`.
 LANGUAGES=(rust js ts python go c)
 
 JS_SDK=$ROOT/guest-sdk/js
+# What plugins are built with, and what makes the files of tests/foreign.
+NPM_FOLDERS=(guest-sdk/js tests/foreign/js)
 PYTHON_SDK=$ROOT/guest-sdk/python
 PYTHON_HOME=$CACHE/languages/python-$(sha256sum "$PYTHON_SDK/requirements.txt" | cut -c 1-12)
 
@@ -22,7 +27,7 @@ is_language() {
 
 need_language() {
     case $1 in
-        rust) need_rust && need_wasm_target ;; # of scripts/setup
+        rust) need_rust && need_wasm_target && need_core_target ;; # of scripts/setup
         ts) need_js ;;
         *) "need_$1" ;;
     esac
@@ -47,30 +52,38 @@ in_toolchain() {
 }
 
 need_js() {
+    local folder
     has_node || die "Node 20 or newer with npm is needed for plugins in JavaScript and TypeScript: install it from nodejs.org" \
         "or with your system's package manager"
-    has_js_packages && return
-    if [[ ${CHECK:-} ]]; then
-        say "would install the packages of guest-sdk/js/package-lock.json from npm into guest-sdk/js/node_modules"
-        return
-    fi
-    say "installing the packages of guest-sdk/js/package-lock.json from npm, which build plugins in JavaScript"
-    (cd "$JS_SDK" && npm ci --no-audit --no-fund --loglevel error) ||
-        die "the packages cannot be had from npm (above: why)"
-    # Written last: an installation that was cut short is begun anew.
-    cp "$JS_SDK/package-lock.json" "$JS_SDK/node_modules/.installed"
+    for folder in "${NPM_FOLDERS[@]}"; do
+        has_npm_packages "$folder" || install_npm_packages "$folder"
+    done
 }
 
 has_node() {
     command -v npm >/dev/null && version_at_least "$(node --version | tr -d v)" 20
 }
 
-has_js_packages() {
-    cmp -s "$JS_SDK/package-lock.json" "$JS_SDK/node_modules/.installed"
+has_npm_packages() {
+    cmp -s "$ROOT/$1/package-lock.json" "$ROOT/$1/node_modules/.installed"
+}
+
+install_npm_packages() {
+    if [[ ${CHECK:-} ]]; then
+        say "would install the packages of $1/package-lock.json from npm into $1/node_modules"
+        return
+    fi
+    say "installing the packages of $1/package-lock.json from npm into $1/node_modules"
+    (cd "$ROOT/$1" && npm ci --no-audit --no-fund --loglevel error) || die "the packages cannot be had from npm (above: why)"
+    # Written last: an installation that was cut short is begun anew.
+    cp "$ROOT/$1/package-lock.json" "$ROOT/$1/node_modules/.installed"
 }
 
 use_js() {
-    has_js_packages || die "what builds plugins in JavaScript is missing: run scripts/setup --lang js"
+    local folder
+    for folder in "${NPM_FOLDERS[@]}"; do
+        has_npm_packages "$folder" || die "packages of $folder are missing: run scripts/setup --lang js"
+    done
 }
 
 need_python() {
@@ -102,7 +115,8 @@ test_sdk() {
     case $1 in
         js) (cd "$JS_SDK" && npm test --silent) ;;
         python) (cd "$PYTHON_SDK" && python3 -m unittest) ;;
-        go) (cd "$ROOT/guest-sdk/go" && go vet ./... && go test ./...) ;;
+        # Without internal/bindings and internal/guest, which are for WebAssembly alone; every plugin in Go has them.
+        go) (cd "$ROOT/guest-sdk/go" && go vet "${GO_NATIVE[@]}" && go test "${GO_NATIVE[@]}") ;;
         c) make --no-print-directory --silent -C "$ROOT/guest-sdk/c" test ;;
     esac
 }

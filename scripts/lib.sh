@@ -87,12 +87,27 @@ wasm_way() {
     fi
 }
 
+# core_way: the same for wasm32-unknown-unknown, which the Rust SDK can be built for as well. Where nothing can, it is skipped.
+core_way() {
+    local asked=${LEASEHOLD_WASM_TARGET:-}
+    if [[ $asked != debian ]] && has_rustup_target wasm32-unknown-unknown; then
+        echo rustup
+    elif [[ $asked != rustup ]] && has_debian_rust; then
+        echo debian
+    fi
+}
+
+# has_rustup_target [TARGET]
 has_rustup_target() {
-    [[ -d $(rustc --print sysroot)/lib/rustlib/wasm32-wasip2/lib ]]
+    [[ -d $(rustc --print sysroot)/lib/rustlib/${1:-wasm32-wasip2}/lib ]]
 }
 
 has_debian_stand_in() {
-    [[ -x /usr/bin/cargo && -d /usr/lib/rustlib/src/rust/library && -f $WASI_LIBC/crt1-reactor.o ]] &&
+    has_debian_rust && [[ -f $WASI_LIBC/crt1-reactor.o ]]
+}
+
+has_debian_rust() {
+    [[ -x /usr/bin/cargo && -d /usr/lib/rustlib/src/rust/library ]] &&
         version_at_least "$(/usr/bin/rustc --version | cut -d ' ' -f 2)" "$RUST_VERSION"
 }
 
@@ -102,15 +117,25 @@ wasm_cargo() {
     way=$(wasm_way)
     case $way in
         rustup) cargo "$1" --target wasm32-wasip2 --target-dir "$TARGET/guests/rustup" "${@:2}" ;;
-        debian) debian_cargo "$@" ;;
+        debian) debian_cargo wasm32-wasip2 "$@" ;;
         *) die "nothing here builds for wasm32-wasip2; run scripts/setup" ;;
     esac
 }
 
-# Debian's compiler has no standard library for WebAssembly, so it is built with the plugin.
+# core_cargo SUBCOMMAND ARGUMENTS…: cargo for wasm32-unknown-unknown, the way that core_way tells.
+core_cargo() {
+    case $(core_way) in
+        rustup) cargo "$1" --target wasm32-unknown-unknown --target-dir "$TARGET/guests/rustup" "${@:2}" ;;
+        debian) debian_cargo wasm32-unknown-unknown "$@" ;;
+        *) die "nothing here builds for wasm32-unknown-unknown" ;;
+    esac
+}
+
+# debian_cargo TARGET SUBCOMMAND ARGUMENTS…: Debian's compiler has no standard library for WebAssembly, so it is built with
+# the plugin.
 debian_cargo() {
-    debian_rust /usr/bin/cargo "$1" -Zbuild-std=std,panic_abort \
-        --target wasm32-wasip2 --target-dir "$TARGET/guests/debian" "${@:2}"
+    debian_rust /usr/bin/cargo "$2" -Zbuild-std=std,panic_abort \
+        --target "$1" --target-dir "$TARGET/guests/debian" "${@:3}"
 }
 
 # debian_rust COMMAND…: in the environment of Debian's compiler. The linker that makes a component at once comes with
@@ -125,13 +150,18 @@ debian_rust() {
         RUSTC=/usr/bin/rustc \
         RUSTC_BOOTSTRAP=1 \
         WASM_COMPONENT_LD=$tools/wasm-component-ld \
+        CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$tools/rust-lld \
         CARGO_TARGET_WASM32_WASIP2_LINKER=$ROOT/scripts/wasm-linker \
         CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS="-C link-self-contained=no -L native=$WASI_LIBC \
             -C link-arg=$WASI_LIBC/crt1-reactor.o -C link-arg=-lc" \
         "$@"
 }
 
-# wasm_output: where wasm_cargo puts plugins of the release profile.
+# wasm_output, core_output: where wasm_cargo and core_cargo put plugins of the release profile.
 wasm_output() {
     echo "$TARGET/guests/$(wasm_way)/wasm32-wasip2/release"
+}
+
+core_output() {
+    echo "$TARGET/guests/$(core_way)/wasm32-unknown-unknown/release"
 }

@@ -1,7 +1,8 @@
 //! Write a Leasehold job handler in Rust.
 //!
 //! A handler is a function from a run and its payload to an output. The [`handler!`] macro makes it what a plugin
-//! exports; build it with `cargo build --target wasm32-wasip2`, as a library of `crate-type = ["cdylib"]`.
+//! exports; build it with `cargo build --target wasm32-wasip2`, as a library of `crate-type = ["cdylib"]`. For
+//! `wasm32-unknown-unknown` it becomes a core module, of which the host makes a component.
 //!
 //! ```
 //! use leasehold_guest::{Result, Run, handler};
@@ -102,3 +103,8 @@ macro_rules! handler {
 /// What [`handler!`] expands to refers to; not part of the interface.
 #[doc(hidden)]
 pub use host::__private;
+
+/// So that its examples are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

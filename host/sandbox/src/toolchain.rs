@@ -13,7 +13,7 @@ pub enum Toolchain {
     Emscripten,
     /// AssemblyScript, without a WASI shim.
     AssemblyScript,
-    /// TinyGo for browsers.
+    /// TinyGo for browsers, or for whoever calls its exports.
     TinyGo,
     /// Go for browsers, `GOOS=js`.
     GoJs,
@@ -55,12 +55,12 @@ impl Toolchain {
                  _start`, which makes a WASI command"
             }
             Toolchain::TinyGo => {
-                "it was made by TinyGo for a browser: use `tinygo build -target=wasip1`, which makes a WASI command, or \
-                 `-target=wasip2`"
+                "it was made by TinyGo, for a browser or as a library: put the work into `func main` and use `tinygo build \
+                 -target=wasip1`, which makes a WASI command, or `-target=wasip2`"
             }
             Toolchain::GoJs => {
-                "it was made by Go for a browser: use `GOOS=wasip1 GOARCH=wasm go build`, which makes a WASI command, or start \
-                 from `leasehold new --lang go`"
+                "it was made by Go for a browser: start from `leasehold new --lang go`, whose Makefile builds a plugin with the \
+                 same compiler"
             }
             Toolchain::WitBindgen => {
                 "it has the functions that wit-bindgen makes, but the custom section with the component's type is gone: keep \

@@ -243,7 +243,7 @@ async fn what_cannot_be_a_plugin_is_told_so_in_the_words_of_its_toolchain() {
         (import("env", "emscripten_resize_heap") + start, Toolchain::Emscripten, "-sSTANDALONE_WASM"),
         (import("env", "abort") + r#"(func (export "add"))"#, Toolchain::AssemblyScript, "wasi-shim"),
         (import("gojs", "runtime.ticks") + r#"(func (export "go_scheduler"))"#, Toolchain::TinyGo, "-target=wasip1"),
-        (import("gojs", "runtime.wasmWrite") + r#"(func (export "run"))"#, Toolchain::GoJs, "GOOS=wasip1"),
+        (import("gojs", "runtime.wasmWrite") + r#"(func (export "run"))"#, Toolchain::GoJs, "leasehold new --lang go"),
         (r#"(func (export "leasehold:job/handler@0.1.0#handle"))"#.to_owned(), Toolchain::WitBindgen, "wasm-strip"),
     ];
     for (items, maker, advice) in cases {

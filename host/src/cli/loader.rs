@@ -1,5 +1,6 @@
 //! What becomes of a plugin's file: compiled where it is to run, only looked at where it is not.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,7 +40,12 @@ pub(super) fn cache_dir(data_dir: &Path) -> PathBuf {
 /// Where a person's own commands keep compiled code: a large plugin takes half a minute to compile, and a handler is tried
 /// again and again. None where this person has no place for such things.
 pub(super) fn own_cache_dir() -> Option<PathBuf> {
-    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    cache_dir_among(|variable| std::env::var_os(variable))
+}
+
+/// As the XDG base directories say it: a path that is not absolute counts for nothing.
+fn cache_dir_among(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |variable| environment(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
     Some(cache_dir(&caches.join("leasehold")))
 }
@@ -119,5 +125,35 @@ impl PluginLoader for Inspector {
             Ok(()) => Ok(Arc::new(found)),
             Err(refusal) => Err(LoadError::Refused(format!("{}: {refusal}", refusal.word()))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_s_compiled_code_lies_among_their_caches_and_nowhere_where_there_are_none() {
+        let found = |environment: &[(&str, &str)]| {
+            let value =
+                |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+            cache_dir_among(value)
+        };
+        let (in_caches, at_home) = (PathBuf::from("/caches/leasehold/compiled"), "/home/ada/.cache/leasehold/compiled");
+        assert_eq!(found(&[("XDG_CACHE_HOME", "/caches"), ("HOME", "/home/ada")]), Some(in_caches));
+        for unset in ["", "caches"] {
+            assert_eq!(found(&[("XDG_CACHE_HOME", unset), ("HOME", "/home/ada")]).as_deref(), Some(Path::new(at_home)));
+        }
+        assert_eq!(found(&[("HOME", "/home/ada")]).as_deref(), Some(Path::new(at_home)));
+        // What is relative would lie wherever the command is given.
+        for nowhere in [&[("HOME", "ada")][..], &[("HOME", "")], &[]] {
+            assert_eq!(found(nowhere), None, "{nowhere:?}");
+        }
+    }
+
+    #[test]
+    fn a_person_s_compiled_code_takes_at_most_four_gibibytes() {
+        let settings = sandbox_settings().expect("this program has a path");
+        assert_eq!(settings.cache_bytes, 4 << 30);
     }
 }

@@ -178,6 +178,7 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
 ];
 
 pub(super) const SDK_GO: &[Embedded] = &[
+    Embedded { path: ".gitignore", content: include_bytes!("../../../../guest-sdk/go/.gitignore") },
     Embedded { path: "README.md", content: include_bytes!("../../../../guest-sdk/go/README.md") },
     Embedded {
         path: "cmd/embed/component-type.bin",
@@ -295,31 +296,6 @@ pub(super) const SDK_GO: &[Embedded] = &[
         path: "internal/host/host.go",
         content: include_bytes!("../../../../guest-sdk/go/internal/host/host.go"),
     },
-    Embedded { path: "internal/wit/LICENSE", content: include_bytes!("../../../../guest-sdk/go/internal/wit/LICENSE") },
-    Embedded {
-        path: "internal/wit/runtime/empty.s",
-        content: include_bytes!("../../../../guest-sdk/go/internal/wit/runtime/empty.s"),
-    },
-    Embedded {
-        path: "internal/wit/runtime/runtime.go",
-        content: include_bytes!("../../../../guest-sdk/go/internal/wit/runtime/runtime.go"),
-    },
-    Embedded {
-        path: "internal/wit/types/option.go",
-        content: include_bytes!("../../../../guest-sdk/go/internal/wit/types/option.go"),
-    },
-    Embedded {
-        path: "internal/wit/types/result.go",
-        content: include_bytes!("../../../../guest-sdk/go/internal/wit/types/result.go"),
-    },
-    Embedded {
-        path: "internal/wit/types/tuple.go",
-        content: include_bytes!("../../../../guest-sdk/go/internal/wit/types/tuple.go"),
-    },
-    Embedded {
-        path: "internal/wit/types/unit.go",
-        content: include_bytes!("../../../../guest-sdk/go/internal/wit/types/unit.go"),
-    },
     Embedded { path: "leasehold.go", content: include_bytes!("../../../../guest-sdk/go/leasehold.go") },
     Embedded { path: "leasehold.mk", content: include_bytes!("../../../../guest-sdk/go/leasehold.mk") },
     Embedded { path: "leasehold_test.go", content: include_bytes!("../../../../guest-sdk/go/leasehold_test.go") },
@@ -330,6 +306,15 @@ pub(super) const SDK_GO: &[Embedded] = &[
     Embedded { path: "log.go", content: include_bytes!("../../../../guest-sdk/go/log.go") },
     Embedded { path: "run.go", content: include_bytes!("../../../../guest-sdk/go/run.go") },
     Embedded { path: "storage.go", content: include_bytes!("../../../../guest-sdk/go/storage.go") },
+    Embedded {
+        path: "wit-bindgen/Cargo.lock",
+        content: include_bytes!("../../../../guest-sdk/go/wit-bindgen/Cargo.lock"),
+    },
+    Embedded {
+        path: "wit-bindgen/Cargo.toml",
+        content: include_bytes!("../../../../guest-sdk/go/wit-bindgen/Cargo.toml"),
+    },
+    Embedded { path: "wit-bindgen/lib.rs", content: include_bytes!("../../../../guest-sdk/go/wit-bindgen/lib.rs") },
 ];
 
 pub(super) const SDK_C: &[Embedded] = &[

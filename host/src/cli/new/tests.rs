@@ -58,6 +58,29 @@ fn what_is_told_to_do_next_is_what_the_template_s_readme_says() {
 }
 
 #[test]
+fn the_handlers_that_the_readme_shows_are_those_of_the_templates() {
+    let readme = include_str!("../../../../README.md");
+    let shown = [
+        ("Rust", Lang::Rust, "src/lib.rs"),
+        ("JavaScript", Lang::Js, "src/index.js"),
+        ("TypeScript", Lang::Ts, "src/index.ts"),
+        ("Python", Lang::Python, "src/handler.py"),
+        ("Go", Lang::Go, "main.go"),
+        ("C", Lang::C, "plugin-name.c"),
+    ];
+    assert_eq!(shown.len(), Lang::value_variants().len());
+    for (heading, lang, file) in shown {
+        let (_, section) = readme.split_once(&format!("**{heading}**\n\n```")).expect("it has a heading");
+        let (block, _) = section.split_once("```").expect("a block ends");
+        // Behind the language's name.
+        let (_, handler) = block.split_once('\n').expect("it has lines");
+        let template = lang.contents().template.iter().find(|of| of.path == file).expect("the template has it");
+        let template = std::str::from_utf8(template.content).expect("text");
+        assert!(template.contains(handler), "{heading}: README.md shows what is not in {file}:\n{handler}");
+    }
+}
+
+#[test]
 fn every_file_that_git_tracks_there_is_in_the_program() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folders = [
