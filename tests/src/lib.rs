@@ -6,12 +6,10 @@
 
 mod host;
 pub mod neighbour;
-mod watchdog;
 mod witness;
 mod workplace;
 
 pub use host::HostProcess;
-pub use watchdog::{IN_TIME, Watchdog};
 pub use witness::{Effect, Witness};
 pub use workplace::{Answer, Workplace, built_plugins, caches, soon_then_rarely};
 
