@@ -74,7 +74,7 @@ impl World {
             }
             Command::Claim(mut claim) => {
                 claim.runner = host.to_string();
-                claim.not_after = self.hosts[host].clocks(now).store + self.plan.policy.store_deadline();
+                claim.not_after = self.hosts[host].clocks(now).store + self.plan.policy(host).store_deadline();
                 self.say(host, Some(&claim.run.clone()), || format!("claims ({:?})", claim.kind));
                 self.watch.claims(now, host, &claim.run);
                 self.call(host, Request::Claim(claim));
@@ -144,7 +144,7 @@ impl World {
     /// Does everything that is due by a host's timer.
     pub(crate) fn wake(&mut self, host: usize) {
         let now = self.hosts[host].clocks(self.now);
-        let heartbeat = self.plan.policy.heartbeat;
+        let heartbeat = self.plan.policy(host).heartbeat;
         let withdrawn = self.hosts[host].withdrawn_until > self.now;
         let up = self.process(host);
         if let Some(stopping) = &mut up.stopping {
@@ -162,7 +162,8 @@ impl World {
                 // What is withdrawn is announced when it is offered again.
                 if !withdrawn {
                     up.announcing = true;
-                    self.call(host, Request::Announce);
+                    let fingerprint = self.hosts[host].fingerprint();
+                    self.call(host, Request::Announce(fingerprint));
                 }
             }
             let wait = heartbeat + leasehold_lease::agent::Chance::up_to(&mut self.dice, heartbeat);
@@ -201,10 +202,10 @@ impl World {
         let (now, id) = (self.now, self.number());
         let (mono, process) = (self.hosts[host].mono(now), self.hosts[host].process);
         let deadline = match request {
-            Request::Poll | Request::Check(_) | Request::Announce | Request::Prune | Request::Close(_) => {
+            Request::Poll | Request::Check(_) | Request::Announce(_) | Request::Prune | Request::Close(_) => {
                 Duration::from_secs(2)
             }
-            _ => self.plan.policy.store_deadline(),
+            _ => self.plan.policy(host).store_deadline(),
         };
         let call = Call { request: Rc::new(request), sent: mono, given_up: false };
         let give_up = self.hosts[host].timer.when(mono + deadline);
@@ -268,11 +269,11 @@ impl World {
                 }
                 return Ok(Answers::Beats(answers));
             }
-            Request::Announce => Op::Announce(Announce { fingerprint: "same".to_owned() }),
+            Request::Announce(fingerprint) => Op::Announce(Announce { fingerprint: fingerprint.clone() }),
             Request::Claim(claim) => Op::Claim(claim.clone()),
             Request::Finish(finish) => Op::Finish(finish.clone()),
             Request::Release(release) => Op::Release(release.clone()),
-            Request::Prune => Op::Prune { history_size: self.plan.policy.history_size },
+            Request::Prune => Op::Prune { history_size: self.plan.policy(host).history_size },
             Request::Close(close) => Op::Close(close.clone()),
         };
         let answer = self.store.apply(now, &op)?.answer;
@@ -311,21 +312,23 @@ impl World {
         up.store_ahead = Some(store_now.0 - mono.0.as_millis() as i64);
         self.store_answers(host, call.sent);
         match (&*call.request, what) {
-            (Request::Announce, Answers::Announced { since, newest_started, newest_skipped }) => {
-                let again = mono + self.plan.policy.lease.min(ANNOUNCE_EVERY);
+            (Request::Announce(fingerprint), Answers::Announced { since, newest_started, newest_skipped }) => {
+                let again = mono + self.plan.policy(host).lease.min(ANNOUNCE_EVERY);
+                let is_current = *fingerprint == self.hosts[host].fingerprint();
                 let up = self.process(host);
                 up.announcing = false;
-                // The store forgets a job that nobody announces any more: its runs would be closed as orphans.
-                up.next_announcement = Some(again);
+                // The store forgets a job that nobody announces any more: its runs would be closed as orphans. Where the
+                // plugin directory has another schedule by now, the store is to end with that.
+                up.next_announcement = Some(if is_current { again } else { mono });
                 if !up.agent.is_offered() {
                     up.next_poll = mono;
                 }
                 let offer = Offer {
-                    schedule: Some(self.schedule.clone()),
-                    policy: self.plan.policy.clone(),
+                    schedule: self.hosts[host].schedule.clone(),
+                    policy: self.plan.policy(host).clone(),
                     digest: Digest([0; 32]),
                 };
-                if self.hosts[host].withdrawn_until <= self.now {
+                if is_current && self.hosts[host].withdrawn_until <= self.now {
                     self.feed(host, Input::Offered { offer, since, newest_started, newest_skipped });
                 }
             }
@@ -398,7 +401,7 @@ impl World {
         let up = self.process(host);
         up.silent_since.get_or_insert(mono);
         match &*request {
-            Request::Announce => {
+            Request::Announce(_) => {
                 up.announcing = false;
                 up.next_announcement = Some(mono + Duration::from_secs(1));
             }

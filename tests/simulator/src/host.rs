@@ -7,6 +7,7 @@ use leasehold_lease::agent::{Agent, Now, Verdict};
 use leasehold_lease::holding::Holding;
 use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::op::{Claim, Close, Finish, Heartbeat, Release};
+use leasehold_lease::schedule::Schedule;
 use leasehold_lease::time::{Millis, Mono};
 
 use crate::Ms;
@@ -18,6 +19,8 @@ pub(crate) struct Host {
     pub(crate) process: u32,
     pub(crate) up: Option<Process>,
     pub(crate) timer: Timer,
+    /// The schedule that its plugin directory has.
+    pub(crate) schedule: Option<Schedule>,
     /// How far its wall clock is ahead.
     pub(crate) wall_ahead: Ms,
     pub(crate) frozen_until: Ms,
@@ -78,6 +81,8 @@ pub(crate) struct Guest {
     pub(crate) lost: bool,
     /// It was told that someone cancelled the run.
     pub(crate) cancelled: bool,
+    /// Under a strict fence: it wants to act, when a heartbeat that is sent from then on is acknowledged.
+    pub(crate) asked: Option<Mono>,
 }
 
 /// A call to the store.
@@ -90,7 +95,8 @@ pub(crate) struct Call {
 
 /// What is asked of the store.
 pub(crate) enum Request {
-    Announce,
+    /// With the fingerprint of the schedule.
+    Announce(String),
     Poll,
     Check(Vec<RunId>),
     Claim(Claim),
@@ -103,11 +109,12 @@ pub(crate) enum Request {
 }
 
 impl Host {
-    pub(crate) fn new(drift: i64) -> Host {
+    pub(crate) fn new(drift: i64, schedule: Option<Schedule>) -> Host {
         Host {
             process: 0,
             up: None,
             timer: Timer { drift },
+            schedule,
             wall_ahead: 0,
             frozen_until: 0,
             cut_to_until: 0,
@@ -117,6 +124,11 @@ impl Host {
             want_until: 0,
             drained_until: 0,
         }
+    }
+
+    /// What identifies its slots.
+    pub(crate) fn fingerprint(&self) -> String {
+        self.schedule.as_ref().map_or_else(|| "on-demand".to_owned(), |schedule| schedule.fingerprint().to_owned())
     }
 
     pub(crate) fn places(&self, now: Ms) -> usize {
@@ -166,9 +178,8 @@ impl Process {
         self.agent.next_wakeup(now).into_iter().chain(leases).chain(poll).chain(announcement).chain(stop).min()
     }
 
-    /// The lease of this token, where it is kept and its guest runs.
-    pub(crate) fn guest(&mut self, token: &Token) -> Option<(&Holding, &mut Guest)> {
-        let lease = self.leases.get_mut(&token.0)?;
-        lease.guest.as_mut().map(|guest| (&lease.holding, guest))
+    /// The guest of this token, where it runs.
+    pub(crate) fn guest(&mut self, token: &Token) -> Option<&mut Guest> {
+        self.leases.get_mut(&token.0)?.guest.as_mut()
     }
 }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use leasehold_lease::agent::Input;
 use leasehold_lease::check::Violation;
@@ -24,7 +25,6 @@ pub(crate) struct World {
     made: u64,
     pub(crate) dice: Dice,
     pub(crate) plan: Plan,
-    pub(crate) schedule: Schedule,
     pub(crate) store: Store,
     pub(crate) hosts: Vec<Host>,
     pub(crate) network: Network,
@@ -118,15 +118,13 @@ pub(crate) enum Mail {
 
 impl World {
     pub(crate) fn new(seed: u64, plan: Plan, tell: bool) -> World {
-        let every = std::time::Duration::from_millis(plan.interval as u64);
         let mut world = World {
             now: START,
             queue: BinaryHeap::new(),
             made: 0,
             dice: Dice::new(seed),
-            schedule: Schedule::every(every).expect("plans have sound intervals"),
             store: Store::new(plan.policy.overlap),
-            hosts: plan.drift.iter().map(|drift| Host::new(*drift)).collect(),
+            hosts: plan.drift.iter().map(|drift| Host::new(*drift, plan.interval.map(every))).collect(),
             network: Network::default(),
             watch: Watch::new(&plan),
             trail: Trail::new(tell),
@@ -156,7 +154,7 @@ impl World {
             self.happens(*event);
         }
         if self.watch.broken.is_none() {
-            self.watch.at_the_end(&self.store, &self.schedule, &self.plan);
+            self.watch.at_the_end(&self.store, self.hosts[0].schedule.as_ref(), &self.plan);
         }
         if let Some(broken) = &self.watch.broken {
             self.trail.line(broken.at, || format!("BROKEN {}: {}", broken.promise, broken.what));
@@ -262,4 +260,9 @@ impl World {
             format!("host {host}{run} {}", text())
         });
     }
+}
+
+/// A schedule with so many milliseconds between two slots.
+pub(crate) fn every(interval: Ms) -> Schedule {
+    Schedule::every(Duration::from_millis(interval.unsigned_abs())).expect("plans have sound intervals")
 }
