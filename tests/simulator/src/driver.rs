@@ -56,21 +56,15 @@ impl World {
         let now = self.now;
         match command {
             Command::Reserve(run) => {
-                let places = self.hosts[host].places(now);
-                let up = self.process(host);
-                if up.held.len() < places {
-                    up.held.insert(run.clone());
-                    queue.push_back(Input::Place(run));
-                } else {
-                    up.line.push_back(run.clone());
-                    queue.push_back(Input::NoPlace { run, why: "all places are taken" });
-                }
+                let is_free = self.places.borrow_mut().reserve(now, host, self.job, &run);
+                queue.push_back(match is_free {
+                    true => Input::Place(run),
+                    false => Input::NoPlace { run, why: "all places are taken" },
+                });
             }
             Command::Free(run) => {
-                let up = self.process(host);
-                up.held.remove(&run);
-                up.line.retain(|waiting| *waiting != run);
-                self.next_in_line(host, queue);
+                self.places.borrow_mut().free(host, self.job, &run);
+                queue.extend(self.next_in_line(host));
             }
             Command::Claim(mut claim) => {
                 claim.runner = host.to_string();
@@ -122,22 +116,24 @@ impl World {
         if self.hosts[host].up.is_none() {
             return;
         }
-        let mut queue = VecDeque::new();
-        self.next_in_line(host, &mut queue);
-        for input in queue {
+        for input in self.next_in_line(host) {
             self.feed(host, input);
         }
         self.set_alarm(host);
     }
 
-    fn next_in_line(&mut self, host: usize, queue: &mut VecDeque<Input>) {
-        let places = self.hosts[host].places(self.now);
-        let up = self.process(host);
-        while up.held.len() < places
-            && let Some(run) = up.line.pop_front()
-        {
-            up.held.insert(run.clone());
-            queue.push_back(Input::Place(run));
+    /// Those of this job whose turn it is.
+    pub(crate) fn next_in_line(&self, host: usize) -> impl Iterator<Item = Input> + use<> {
+        self.places.borrow_mut().next(self.now, host, self.job).into_iter().map(Input::Place)
+    }
+
+    /// Places that came to this job while another one was looked at.
+    pub(crate) fn take_granted(&mut self, now: Ms) {
+        let granted = self.places.borrow_mut().granted(self.job);
+        for (host, run) in granted {
+            self.now = now;
+            self.feed(host, Input::Place(run));
+            self.set_alarm(host);
         }
     }
 

@@ -50,7 +50,7 @@ impl World {
             }),
             Fault::Withdraw { host, lasts } => self.withdraw(host, lasts),
             Fault::Places { host, places, lasts } => {
-                self.hosts[host].places = (places, now + lasts);
+                self.places.borrow_mut().limit(host, places, now + lasts);
                 self.at(now + lasts, Event::Room(host));
             }
             Fault::Want { host, lasts } => self.hosts[host].want_until = now + lasts,
@@ -127,6 +127,9 @@ impl World {
     /// The process is gone, with all that it knew and all its guests.
     pub(crate) fn end_process(&mut self, host: usize) {
         self.hosts[host].up = None;
+        self.places.borrow_mut().clear(host, self.job);
+        // Other jobs get what this one held; of this one, nobody stands in line any more.
+        self.next_in_line(host).for_each(drop);
         self.watch.host_died(host);
     }
 
@@ -157,8 +160,9 @@ impl World {
             let skew = self.dice.between(-2_000, 2_000);
             let h = &mut self.hosts[host];
             (h.frozen_until, h.cut_to_until, h.cut_from_until, h.want_until) = (now, now, now, now);
-            (h.places, h.withdrawn_until, h.drained_until) = ((usize::MAX, now), now, now);
+            (h.withdrawn_until, h.drained_until) = (now, now);
             h.wall_ahead = ahead + skew;
+            self.places.borrow_mut().limit(host, 0, now);
             self.reschedule(host);
             self.boot(host);
             self.drained(host);

@@ -1,6 +1,6 @@
-//! One host: its agent, its places, the leases it keeps and the calls it waits for.
+//! One host: its agent, the leases it keeps and the calls it waits for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use leasehold_lease::agent::{Agent, Now, Verdict};
@@ -27,8 +27,6 @@ pub(crate) struct Host {
     /// What it sends, and what it is sent, is lost until then.
     pub(crate) cut_to_until: Ms,
     pub(crate) cut_from_until: Ms,
-    /// Until then it has so many places.
-    pub(crate) places: (usize, Ms),
     pub(crate) withdrawn_until: Ms,
     pub(crate) want_until: Ms,
     /// Someone asked it to take nothing new until then.
@@ -38,8 +36,6 @@ pub(crate) struct Host {
 /// What a process has in its memory.
 pub(crate) struct Process {
     pub(crate) agent: Agent,
-    pub(crate) held: BTreeSet<RunId>,
-    pub(crate) line: VecDeque<RunId>,
     pub(crate) leases: BTreeMap<[u8; 16], Lease>,
     pub(crate) calls: BTreeMap<u64, Call>,
     /// The store's clock was this much ahead of the own timer when it was heard last.
@@ -119,7 +115,6 @@ impl Host {
             frozen_until: 0,
             cut_to_until: 0,
             cut_from_until: 0,
-            places: (usize::MAX, 0),
             withdrawn_until: 0,
             want_until: 0,
             drained_until: 0,
@@ -129,10 +124,6 @@ impl Host {
     /// What identifies its slots.
     pub(crate) fn fingerprint(&self) -> String {
         self.schedule.as_ref().map_or_else(|| "on-demand".to_owned(), |schedule| schedule.fingerprint().to_owned())
-    }
-
-    pub(crate) fn places(&self, now: Ms) -> usize {
-        if now < self.places.1 { self.places.0 } else { usize::MAX }
     }
 
     pub(crate) fn mono(&self, now: Ms) -> Mono {
@@ -153,8 +144,6 @@ impl Process {
     pub(crate) fn new(now: Mono) -> Process {
         Process {
             agent: Agent::new(),
-            held: BTreeSet::new(),
-            line: VecDeque::new(),
             leases: BTreeMap::new(),
             calls: BTreeMap::new(),
             store_ahead: None,

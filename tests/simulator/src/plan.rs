@@ -151,6 +151,16 @@ impl Plan {
         }
     }
 
+    /// Two jobs on the same hosts, to which the same happens.
+    pub fn two(seed: u64) -> [Plan; 2] {
+        let (one, other) = (Plan::new(seed), Plan::new(!seed));
+        let hosts = one.hosts;
+        let others = other.others.into_iter().filter(|(host, _)| *host < hosts).collect();
+        let (drift, faults) = (one.drift.clone(), one.faults.clone());
+        let other = Plan { hosts, others, later: None, drift, faults, ..other };
+        [one, other]
+    }
+
     /// The job's policy on this host.
     pub(crate) fn policy(&self, host: usize) -> &Policy {
         self.others.get(&host).unwrap_or(&self.policy)

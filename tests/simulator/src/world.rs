@@ -1,5 +1,6 @@
 //! The simulation: a queue of events by time, and what each does.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -11,6 +12,7 @@ use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::schedule::Schedule;
 
 use crate::host::{Host, Process, Request};
+use crate::places::Places;
 use crate::plan::Plan;
 use crate::store::Store;
 use crate::trail::Trail;
@@ -30,6 +32,9 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) watch: Watch,
     pub(crate) trail: Trail,
+    /// The places of hosts, and which of the jobs that compete for them this world's is.
+    pub(crate) places: Rc<RefCell<Places>>,
+    pub(crate) job: usize,
     /// Someone holds the job back until then.
     pub(crate) held_until: Ms,
 }
@@ -128,6 +133,8 @@ impl World {
             network: Network::default(),
             watch: Watch::new(&plan),
             trail: Trail::new(tell),
+            places: Rc::new(RefCell::new(Places::new(plan.hosts, (0, 0)))),
+            job: 0,
             held_until: START,
             plan,
         };
@@ -143,16 +150,27 @@ impl World {
         world
     }
 
-    pub(crate) fn run(mut self) -> Report {
-        while self.watch.broken.is_none() {
-            let Some(Reverse(Queued { at, event, .. })) = self.queue.pop() else { break };
-            if at > self.plan.end {
-                break;
-            }
-            self.watch.not_for_ever(at, self.made);
-            self.now = at;
-            self.happens(*event);
-        }
+    /// One of several jobs that compete for these places.
+    pub(crate) fn sharing(self, places: &Rc<RefCell<Places>>, job: usize) -> World {
+        World { places: Rc::clone(places), job, ..self }
+    }
+
+    /// When something happens next; none when it is over.
+    pub(crate) fn next_at(&self) -> Option<Ms> {
+        let Reverse(next) = self.queue.peek().filter(|_| self.watch.broken.is_none())?;
+        Some(next.at).filter(|at| *at <= self.plan.end)
+    }
+
+    /// Lets that happen.
+    pub(crate) fn step(&mut self) {
+        let Some(Reverse(Queued { at, event, .. })) = self.queue.pop() else { return };
+        self.watch.not_for_ever(at, self.made);
+        self.now = at;
+        self.happens(*event);
+    }
+
+    /// What came of it.
+    pub(crate) fn report(mut self) -> Report {
         if self.watch.broken.is_none() {
             self.watch.at_the_end(&self.store, self.hosts[0].schedule.as_ref(), &self.plan);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leasehold_simulator::{Plan, Report, run};
+use leasehold_simulator::{Plan, Report, run, run_two};
 
 /// How many hours are simulated where `LEASEHOLD_SEEDS` does not say.
 const SEEDS: u64 = 500;
@@ -56,14 +56,34 @@ const SOMETIMES: [&str; 42] = [
 
 #[test]
 fn no_seed_breaks_a_promise_and_all_rare_paths_are_reached() {
-    let seeds = std::env::var("LEASEHOLD_SEEDS").map_or(SEEDS, |n| n.parse().expect("LEASEHOLD_SEEDS is a number"));
-    let seen = many(seeds);
+    let seeds = seeds();
+    let seen = many(seeds, |seed| {
+        let report = run(seed, Plan::new(seed), false);
+        sound(seed, "", &report);
+        report.seen
+    });
     let never: Vec<&str> = SOMETIMES.into_iter().filter(|what| !seen.contains_key(*what)).collect();
     assert_eq!(never, Vec::<&str>::new(), "never happened in {seeds} hours");
 }
 
+fn seeds() -> u64 {
+    std::env::var("LEASEHOLD_SEEDS").map_or(SEEDS, |n| n.parse().expect("LEASEHOLD_SEEDS is a number"))
+}
+
+#[test]
+fn two_jobs_that_compete_for_places_keep_every_promise() {
+    let seen = many(seeds() / 20, |seed| {
+        let reports = run_two(seed, Plan::two(seed), false);
+        reports.iter().for_each(|report| sound(seed, "--two ", report));
+        reports.into_iter().flat_map(|report| report.seen).collect()
+    });
+    for what in ["no-place", "missed", "takeover"] {
+        assert!(seen.contains_key(what), "{what} never happened");
+    }
+}
+
 /// On all processors. Answers how often each kind of thing happened.
-fn many(seeds: u64) -> BTreeMap<String, u64> {
+fn many(seeds: u64, play: impl Fn(u64) -> BTreeMap<String, u64> + Sync) -> BTreeMap<String, u64> {
     let next = AtomicU64::new(0);
     let work = || {
         let mut seen = BTreeMap::<String, u64>::new();
@@ -72,14 +92,12 @@ fn many(seeds: u64) -> BTreeMap<String, u64> {
             if seed >= seeds {
                 return seen;
             }
-            let report = run(seed, Plan::new(seed), false);
-            sound(seed, &report);
-            report.seen.into_iter().for_each(|(what, times)| *seen.entry(what).or_default() += times);
+            play(seed).into_iter().for_each(|(what, times)| *seen.entry(what).or_default() += times);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
         all.into_iter().flat_map(|thread| thread.join().expect("a promise was broken")).fold(
             BTreeMap::new(),
             |mut sum, (what, times)| {
@@ -90,9 +108,9 @@ fn many(seeds: u64) -> BTreeMap<String, u64> {
     })
 }
 
-fn sound(seed: u64, report: &Report) {
+fn sound(seed: u64, how: &str, report: &Report) {
     if let Some(broken) = &report.broken {
-        panic!("seed {seed}: {broken}\n  cargo run --package leasehold-simulator -- --replay {seed}");
+        panic!("seed {seed}: {broken}\n  cargo run --package leasehold-simulator -- {how}--replay {seed}");
     }
 }
 
@@ -109,7 +127,7 @@ fn the_same_seed_tells_the_same_byte_for_byte() {
 fn a_quiet_hour_runs_every_slot_once() {
     for seed in 0..50 {
         let report = run(seed, Plan::quiet(seed), false);
-        sound(seed, &report);
+        sound(seed, "--quiet ", &report);
         let count = |what: &str| report.seen.get(what).copied().unwrap_or(0);
         // From the first slot after the start to the one at the end of the hour, which is due as it ends.
         let slots = count("claimed");
