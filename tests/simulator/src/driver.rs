@@ -64,7 +64,7 @@ impl World {
             }
             Command::Free(run) => {
                 self.places.borrow_mut().free(host, self.job, &run);
-                queue.extend(self.next_in_line(host));
+                queue.extend(self.next_in_line(host).into_iter().map(Input::Place));
             }
             Command::Claim(mut claim) => {
                 claim.runner = host.to_string();
@@ -113,18 +113,14 @@ impl World {
 
     /// Who waits for a place gets it.
     pub(crate) fn serve_line(&mut self, host: usize) {
-        if self.hosts[host].up.is_none() {
-            return;
+        for run in self.next_in_line(host) {
+            self.send_place(host, run);
         }
-        for input in self.next_in_line(host) {
-            self.feed(host, input);
-        }
-        self.set_alarm(host);
     }
 
     /// Those of this job whose turn it is.
-    pub(crate) fn next_in_line(&self, host: usize) -> impl Iterator<Item = Input> + use<> {
-        self.places.borrow_mut().next(self.now, host, self.job).into_iter().map(Input::Place)
+    pub(crate) fn next_in_line(&self, host: usize) -> Vec<RunId> {
+        self.places.borrow_mut().next(self.now, host, self.job)
     }
 
     /// Places that came to this job while another one was looked at.
@@ -132,9 +128,14 @@ impl World {
         let granted = self.places.borrow_mut().granted(self.job);
         for (host, run) in granted {
             self.now = now;
-            self.feed(host, Input::Place(run));
-            self.set_alarm(host);
+            self.send_place(host, run);
         }
+    }
+
+    /// A frozen host takes it when it thaws.
+    fn send_place(&mut self, host: usize, run: RunId) {
+        let process = self.hosts[host].process;
+        self.at(self.now, Event::For { host, process, what: Mail::Place(run) });
     }
 
     /// Does everything that is due by a host's timer.

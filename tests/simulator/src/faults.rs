@@ -129,7 +129,7 @@ impl World {
         self.hosts[host].up = None;
         self.places.borrow_mut().clear(host, self.job);
         // Other jobs get what this one held; of this one, nobody stands in line any more.
-        self.next_in_line(host).for_each(drop);
+        self.next_in_line(host);
         self.watch.host_died(host);
     }
 

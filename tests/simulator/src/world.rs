@@ -119,6 +119,8 @@ pub(crate) enum Mail {
     GuestActs(Token),
     /// The store notifies of a release or a trigger.
     Woken,
+    /// A place has come free for a run that waited for one.
+    Place(RunId),
 }
 
 impl World {
@@ -231,6 +233,7 @@ impl World {
             Mail::GiveUp(call) => self.give_up(host, call),
             Mail::GuestEnds(token, end) => self.guest_ends(host, token, end),
             Mail::GuestActs(token) => self.guest_acts(host, token),
+            Mail::Place(run) => self.feed(host, Input::Place(run)),
             Mail::Woken => {
                 self.feed(host, Input::Woken);
                 self.send_checks(host);
