@@ -5,7 +5,8 @@ use leasehold_tests::{HostProcess, Workplace, millis};
 use serde_json::Value;
 
 /// A lease that a test can wait for.
-const SHORT_LEASE: &str = "[defaults]\nlease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\nmax_attempts = 2\n";
+const SHORT_LEASE: &str =
+    "[defaults]\nlease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\nmax_attempts = 2\n";
 
 #[test]
 fn a_job_whose_slot_started_in_the_stores_future_is_blocked_until_somebody_unblocks_it() {
@@ -27,7 +28,8 @@ fn a_job_whose_slot_started_in_the_stores_future_is_blocked_until_somebody_unblo
     host.wait_for("superseded", "default/hello");
     assert!(text(&row(&w)["blocked_until"]) >= text(&blocked["run"]), "{}", row(&w));
     assert!(w.leasehold(&["jobs"]).stdout.contains("BLOCKED until"), "{:?}", w.leasehold(&["jobs"]));
-    let present = |event: &Value| event["event"] == "claimed" && millis(text(&event["run"])) < clock::wall().0 + half_an_hour;
+    let present =
+        |event: &Value| event["event"] == "claimed" && millis(text(&event["run"])) < clock::wall().0 + half_an_hour;
     assert!(!host.events().iter().any(present), "a slot started that was blocked: {:?}", host.events());
 
     // Refused while a run of a slot ahead lives, which was handed over and ends soon. Each try starts a process.
@@ -50,7 +52,10 @@ fn a_job_whose_slot_started_in_the_stores_future_is_blocked_until_somebody_unblo
 fn a_run_that_no_host_survives_ends_after_max_attempts_and_blocks_no_later_slot() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("unruly", "job.wasm");
-    w.write("plugins/job.toml", "[[jobs]]\nname = \"job\"\nevery = \"20s\"\npayload = { do = \"wait\", ms = 600000 }\n");
+    w.write(
+        "plugins/job.toml",
+        "[[jobs]]\nname = \"job\"\nevery = \"20s\"\npayload = { do = \"wait\", ms = 600000 }\n",
+    );
     let mut host = w.serve();
     let claimed = host.wait_for("claimed", "default/job");
     host.kill();

@@ -17,6 +17,7 @@ mod keeping;
 mod people;
 mod places;
 mod plan;
+mod queue;
 mod store;
 mod trail;
 pub mod watch;

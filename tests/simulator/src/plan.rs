@@ -191,16 +191,7 @@ impl Plan {
 /// Times between two slots.
 const INTERVALS: [Option<Ms>; 8] = {
     let minutely = Some(MINUTE);
-    [
-        minutely,
-        minutely,
-        minutely,
-        minutely,
-        Some(10 * SECOND),
-        Some(20 * SECOND),
-        Some(90 * SECOND),
-        Some(10 * MINUTE),
-    ]
+    [minutely, minutely, minutely, minutely, Some(10 * SECOND), Some(20 * SECOND), Some(90 * SECOND), Some(10 * MINUTE)]
 };
 
 fn fault(dice: &mut Dice, plan: &Plan) -> Fault {

@@ -1,8 +1,6 @@
 //! The simulation: a queue of events by time, and what each does.
 
 use std::cell::RefCell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,6 +12,7 @@ use leasehold_lease::schedule::Schedule;
 use crate::host::{Host, Process, Request};
 use crate::places::Places;
 use crate::plan::Plan;
+use crate::queue::Queue;
 use crate::store::Store;
 use crate::trail::Trail;
 use crate::watch::{Broken, Watch};
@@ -22,7 +21,7 @@ use leasehold_lease::dice::Dice;
 
 pub(crate) struct World {
     pub(crate) now: Ms,
-    queue: BinaryHeap<Reverse<Queued>>,
+    queue: Queue,
     /// Events and calls made so far: what is due at the same time goes in this order.
     made: u64,
     pub(crate) dice: Dice,
@@ -46,30 +45,6 @@ pub(crate) struct Network {
     pub(crate) loss: (u64, Ms),
     pub(crate) repeat: (u64, Ms),
     pub(crate) delay: (Ms, Ms),
-}
-
-struct Queued {
-    at: Ms,
-    nth: u64,
-    /// Boxed, because a heap moves its items about all the time.
-    event: Box<Event>,
-}
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Self) -> bool {
-        self.nth == other.nth
-    }
-}
-impl Eq for Queued {}
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Queued {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.nth).cmp(&(other.at, other.nth))
-    }
 }
 
 /// Something that is due.
@@ -127,7 +102,7 @@ impl World {
     pub(crate) fn new(seed: u64, plan: Plan, tell: bool) -> World {
         let mut world = World {
             now: START,
-            queue: BinaryHeap::new(),
+            queue: Queue::default(),
             made: 0,
             dice: Dice::new(seed),
             store: Store::new(plan.policy.overlap),
@@ -159,16 +134,15 @@ impl World {
 
     /// When something happens next; none when it is over.
     pub(crate) fn next_at(&self) -> Option<Ms> {
-        let Reverse(next) = self.queue.peek().filter(|_| self.watch.broken.is_none())?;
-        Some(next.at).filter(|at| *at <= self.plan.end)
+        self.queue.next_at().filter(|at| self.watch.broken.is_none() && *at <= self.plan.end)
     }
 
     /// Lets that happen.
     pub(crate) fn step(&mut self) {
-        let Some(Reverse(Queued { at, event, .. })) = self.queue.pop() else { return };
+        let Some((at, event)) = self.queue.pop() else { return };
         self.watch.not_for_ever(at, self.made);
         self.now = at;
-        self.happens(*event);
+        self.happens(event);
     }
 
     /// What came of it.
@@ -257,7 +231,7 @@ impl World {
 
     pub(crate) fn at(&mut self, at: Ms, event: Event) {
         self.made += 1;
-        self.queue.push(Reverse(Queued { at, nth: self.made, event: Box::new(event) }));
+        self.queue.push(at, self.made, event);
     }
 
     pub(crate) fn number(&mut self) -> u64 {

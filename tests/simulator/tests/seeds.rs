@@ -97,7 +97,7 @@ fn many(seeds: u64, play: impl Fn(u64) -> BTreeMap<String, u64> + Sync) -> BTree
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let all: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         all.into_iter().flat_map(|thread| thread.join().expect("a promise was broken")).fold(
             BTreeMap::new(),
             |mut sum, (what, times)| {

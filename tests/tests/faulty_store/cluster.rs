@@ -177,7 +177,8 @@ impl Cluster {
         loop {
             let record = self.judged.memory.record(job);
             let ended = record.runs.get(&RunId::Slot(slot)).is_some_and(|run| run.status.is_final());
-            let passed = clock::wall() > slot.0 + SETTLED && record.runs.values().all(|run| run.due > slot.0 || run.status.is_final());
+            let passed = clock::wall() > slot.0 + SETTLED
+                && record.runs.values().all(|run| run.due > slot.0 || run.status.is_final());
             if ended || passed {
                 return;
             }
@@ -221,14 +222,17 @@ impl Heard {
     pub(crate) fn explains(&self, job: &JobKey, slot: Slot) -> bool {
         let why = [EventKind::Skip, EventKind::Late, EventKind::Superseded, EventKind::Missed];
         let of_slot = |heard: &HostEvent| {
-            heard.job.as_ref() == Some(job) && heard.event.run == Some(RunId::Slot(slot)) && why.contains(&heard.event.kind)
+            heard.job.as_ref() == Some(job)
+                && heard.event.run == Some(RunId::Slot(slot))
+                && why.contains(&heard.event.kind)
         };
         self.all.lock().expect("nobody panics with it").iter().any(of_slot)
     }
 
     /// What was told of a slot, for people.
     fn of(&self, job: &JobKey, slot: Slot) -> String {
-        let of_slot = |heard: &&HostEvent| heard.job.as_ref() == Some(job) && heard.event.run == Some(RunId::Slot(slot));
+        let of_slot =
+            |heard: &&HostEvent| heard.job.as_ref() == Some(job) && heard.event.run == Some(RunId::Slot(slot));
         let all = self.all.lock().expect("nobody panics with it");
         all.iter().filter(of_slot).map(|heard| heard.to_json().to_string()).collect::<Vec<_>>().join("\n")
     }

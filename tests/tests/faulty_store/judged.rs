@@ -118,4 +118,3 @@ impl Judged {
         self.leases.lock().expect("nobody panics with it")
     }
 }
-

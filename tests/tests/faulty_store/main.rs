@@ -44,7 +44,9 @@ async fn storm(seed: u64) {
     let uncertain = if seed.is_multiple_of(2) { "hold" } else { "stop" };
     let fence = if seed.is_multiple_of(3) { "strict" } else { "held" };
     let policy = format!("{DEFAULTS}on_uncertain = \"{uncertain}\"\nfence = \"{fence}\"\n");
-    eprintln!("seed {seed} ({uncertain}, {fence}): LEASEHOLD_STORM_SEED={seed} cargo test -p leasehold-tests --test faulty_store");
+    eprintln!(
+        "seed {seed} ({uncertain}, {fence}): LEASEHOLD_STORM_SEED={seed} cargo test -p leasehold-tests --test faulty_store"
+    );
     let acts = format!("{{ do = \"send\", url = \"URL\", times = {EFFECTS}, ms = 20 }}");
     let work = [("acts", 5, acts.as_str()), ("writes", 1, "{ do = \"count\", ms = 100 }")];
     let cluster = Cluster::new(seed, &policy, &work.map(job)).await;

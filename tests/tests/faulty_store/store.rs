@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use leasehold::clock;
