@@ -204,9 +204,9 @@ impl World {
             }
             _ => self.plan.policy(host).store_deadline(),
         };
-        let call = Call { request: Rc::new(request), sent: mono, given_up: false };
-        let give_up = self.hosts[host].timer.when(mono + deadline);
-        self.at(give_up, Event::For { host, process, what: Mail::GiveUp(id) });
+        let deadline = self.hosts[host].timer.when(mono + deadline);
+        let call = Call { request: Rc::new(request), sent: mono, deadline, given_up: false };
+        self.look_for_overdue(host, deadline);
         let copies = 1 + usize::from(now < self.network.repeat.1 && self.dice.percent(self.network.repeat.0));
         for _ in 0..copies {
             if now >= self.hosts[host].cut_to_until && !self.is_lost() {
@@ -386,8 +386,27 @@ impl World {
         self.process(host).calls.remove(&id);
     }
 
+    /// Gives up waiting for calls whose time is over: most are answered long before, so one event looks for those of a host.
+    pub(crate) fn overdue(&mut self, host: usize, calls: Vec<u64>) {
+        calls.into_iter().for_each(|call| self.give_up(host, call));
+        let Some(up) = &self.hosts[host].up else { return };
+        if let Some(next) = up.calls.values().filter(|call| !call.given_up).map(|call| call.deadline).min() {
+            self.look_for_overdue(host, next);
+        }
+    }
+
+    /// Queues that look for then, if none is queued that comes before it.
+    fn look_for_overdue(&mut self, host: usize, at: Ms) {
+        let process = self.hosts[host].process;
+        let up = self.process(host);
+        if up.overdue_at.is_none_or(|set| at < set) {
+            up.overdue_at = Some(at);
+            self.at(at, Event::For { host, process, what: Mail::Overdue(at) });
+        }
+    }
+
     /// A call was not answered in time. A late answer still counts.
-    pub(crate) fn give_up(&mut self, host: usize, id: u64) {
+    fn give_up(&mut self, host: usize, id: u64) {
         let mono = self.hosts[host].mono(self.now);
         let up = self.process(host);
         let Some(call) = up.calls.get_mut(&id) else { return };

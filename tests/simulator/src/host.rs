@@ -50,6 +50,8 @@ pub(crate) struct Process {
     pub(crate) stopping: Option<Stopping>,
     /// When it is woken next, by the simulation's time.
     pub(crate) wake_at: Option<Ms>,
+    /// When calls that are not answered are looked for next.
+    pub(crate) overdue_at: Option<Ms>,
 }
 
 /// Times of a stop.
@@ -85,6 +87,8 @@ pub(crate) struct Guest {
 pub(crate) struct Call {
     pub(crate) request: Rc<Request>,
     pub(crate) sent: Mono,
+    /// When that is, by the simulation's time.
+    pub(crate) deadline: Ms,
     /// It was given up waiting for; a late answer still counts.
     pub(crate) given_up: bool,
 }
@@ -155,6 +159,7 @@ impl Process {
             silent_since: None,
             stopping: None,
             wake_at: None,
+            overdue_at: None,
         }
     }
 
@@ -165,6 +170,12 @@ impl Process {
         let announcement = self.next_announcement.filter(|_| !self.announcing && self.stopping.is_none());
         let stop = self.stopping.as_ref().map(|stopping| stopping.force.unwrap_or(stopping.end));
         self.agent.next_wakeup(now).into_iter().chain(leases).chain(poll).chain(announcement).chain(stop).min()
+    }
+
+    /// Calls that were to be answered by now.
+    pub(crate) fn overdue(&self, now: Ms) -> Vec<u64> {
+        let late = |call: &Call| !call.given_up && call.deadline <= now;
+        self.calls.iter().filter(|(_, call)| late(call)).map(|(id, _)| *id).collect()
     }
 
     /// The guest of this token, where it runs.

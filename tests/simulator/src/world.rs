@@ -86,8 +86,8 @@ pub(crate) enum Mail {
     Answer(u64, crate::driver::Reply),
     /// A call fails at once: the store is not there.
     Failed(u64),
-    /// The deadline of a call.
-    GiveUp(u64),
+    /// The look for calls that are not answered, that was set for then.
+    Overdue(Ms),
     /// A guest ends, by itself or because of the signal or by force.
     GuestEnds(Token, crate::keeping::End),
     /// A guest wants to do something outside.
@@ -186,7 +186,7 @@ impl World {
             return self.at(at, Event::For { host, process, what });
         }
         let Some(up) = &mut h.up else { return };
-        if let Mail::Failed(call) | Mail::GiveUp(call) = what
+        if let Mail::Failed(call) = what
             && !up.calls.contains_key(&call)
         {
             // It was answered.
@@ -198,13 +198,23 @@ impl World {
             // An earlier one was set after it.
             return;
         }
+        let mut overdue = Vec::new();
+        if let Mail::Overdue(set) = what {
+            if up.overdue_at.take_if(|at| *at == set).is_none() {
+                return;
+            }
+            overdue = up.overdue(self.now);
+            if overdue.is_empty() {
+                return self.overdue(host, overdue);
+            }
+        }
         // The first act after a late wake-up is a heartbeat.
         self.beat(host);
         match what {
             Mail::Wake(_) => self.wake(host),
             Mail::Answer(call, reply) => self.answered(host, call, reply),
             Mail::Failed(call) => self.failed(host, call),
-            Mail::GiveUp(call) => self.give_up(host, call),
+            Mail::Overdue(_) => self.overdue(host, overdue),
             Mail::GuestEnds(token, end) => self.guest_ends(host, token, end),
             Mail::GuestActs(token) => self.guest_acts(host, token),
             Mail::Place(run) => self.feed(host, Input::Place(run)),
