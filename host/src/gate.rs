@@ -112,6 +112,10 @@ impl Gate for LeaseGate {
             }
         }
     }
+
+    fn is_open(&self) -> bool {
+        lasts(&mut self.known.clone()) == Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -141,9 +145,10 @@ mod tests {
     #[tokio::test]
     async fn it_is_open_until_the_lease_ends_whoever_is_asleep() {
         let (_keeper, gate) = gate(in_ms(30));
-        assert_eq!(gate.pass().await, Ok(()));
+        assert_eq!((gate.pass().await, gate.is_open()), (Ok(()), true));
         // Nobody says that it ends: the clock alone does.
         gate.in_doubt().await;
+        assert!(!gate.is_open());
         let held = tokio::time::timeout(Duration::from_millis(50), gate.pass()).await;
         assert!(held.is_err(), "an effect began after the end of the lease");
     }
@@ -170,11 +175,11 @@ mod tests {
         let (keeper, lost) = gate(in_ms(LONG));
         keeper.lose();
         keeper.lasts_until(in_ms(LONG));
-        assert_eq!(lost.pass().await, Err(Lost));
+        assert_eq!((lost.pass().await, lost.is_open()), (Err(Lost), false));
         lost.in_doubt().await;
         let (keeper, left) = gate(in_ms(LONG));
         drop(keeper);
-        assert_eq!(left.pass().await, Err(Lost));
+        assert_eq!((left.pass().await, left.is_open()), (Err(Lost), false));
         left.in_doubt().await;
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Attempt {
     growth_refused: OnceLock<MemoryFull>,
     /// Code of the guest has run.
     ran: AtomicBool,
+    /// Code of the guest was interrupted by a tick, and waits for the thread that others have.
+    waits_for_turn: AtomicBool,
     host_calls: AtomicU64,
     fuel: OnceLock<AtomicU64>,
     http_sent: AtomicU64,
@@ -62,6 +64,7 @@ impl Attempt {
             memory: AtomicUsize::new(0),
             growth_refused: OnceLock::new(),
             ran: AtomicBool::new(false),
+            waits_for_turn: AtomicBool::new(false),
             host_calls: AtomicU64::new(0),
             fuel: OnceLock::new(),
             http_sent: AtomicU64::new(0),
@@ -116,6 +119,20 @@ impl Attempt {
 
     pub(crate) fn has_run(&self) -> bool {
         self.ran.load(Ordering::Relaxed)
+    }
+
+    /// Its code gives its thread to others, and goes on in its next turn.
+    pub(crate) fn give_way(&self) {
+        self.waits_for_turn.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn waits_for_turn(&self) -> bool {
+        self.waits_for_turn.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin_turn(&self) {
+        self.waits_for_turn.store(false, Ordering::Relaxed);
+        self.cpu.begin_turn();
     }
 
     /// Answers how many there were with this one.

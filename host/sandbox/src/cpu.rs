@@ -30,7 +30,7 @@ impl CpuMeter {
         Duration::from_nanos(self.finished.load(Ordering::Relaxed).saturating_add(turn))
     }
 
-    fn begin_turn(&self) {
+    pub(crate) fn begin_turn(&self) {
         self.turn_began.store(thread_cpu_nanos(), Ordering::Relaxed);
     }
 
@@ -56,7 +56,7 @@ impl<F: Future> Future for Metered<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        self.attempt.cpu.begin_turn();
+        self.attempt.begin_turn();
         let polled = self.inner.as_mut().poll(cx);
         self.attempt.cpu.end_turn();
         polled

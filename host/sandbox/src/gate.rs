@@ -28,6 +28,10 @@ pub trait Gate: Send + Sync {
     ///
     /// Every poll must look at the clock: a process that was stopped must not go on by what it knew before.
     async fn in_doubt(&self);
+
+    /// Whether the lease lasts at this instant, by the clock. Asked between one system call and the next, so that a process
+    /// which is stopped in between has next to no chance of going on with what it was about to do.
+    fn is_open(&self) -> bool;
 }
 
 /// A gate without a lease behind it: always open.
@@ -42,6 +46,10 @@ impl Gate for OpenGate {
 
     async fn in_doubt(&self) {
         std::future::pending().await
+    }
+
+    fn is_open(&self) -> bool {
+        true
     }
 }
 

@@ -1,6 +1,9 @@
 //! One attempt's guest: its store, its call, and what its end means.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -123,15 +126,22 @@ pub(crate) struct LeaseLost;
 /// comes later is not what stopped it.
 pub(crate) async fn call(attempt: Arc<Attempt>, call: Call) -> (Called, Option<StopReason>) {
     let signal = attempt.signal.clone();
-    let running = Metered::new(attempt.clone(), run(attempt, call));
+    let running = Metered::new(attempt.clone(), run(attempt.clone(), call));
     let called = tokio::select! {
         // The guest goes first: where its own code runs it ends by a trap, which knows where it was. Only one that waits for
         // the host is dropped, and dropping is the only thing that ends a blocked host call.
         biased;
         called = running => called,
-        () = signal.forced() => Called::Dropped,
+        () = forced_while_it_waits(&attempt) => Called::Dropped,
     };
     (called, signal.reason())
+}
+
+/// Polled after a guest that did not end by itself.
+async fn forced_while_it_waits(attempt: &Attempt) {
+    let mut forced = pin!(attempt.signal.forced());
+    // Code that waits for its turn has one more, which it has already asked for, and traps at its beginning.
+    poll_fn(|cx| if attempt.waits_for_turn() { Poll::Pending } else { forced.as_mut().poll(cx) }).await;
 }
 
 async fn run(attempt: Arc<Attempt>, call: Call) -> Called {
@@ -224,6 +234,7 @@ pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>
     store.set_max_component_handles(limits.handles);
     store.call_hook(on_boundary);
     store.set_epoch_deadline(1);
+    let mut gave_way = false;
     store.epoch_deadline_callback(move |store| {
         if metered {
             note_fuel(&attempt, store.get_fuel());
@@ -232,9 +243,15 @@ pub(crate) fn store(attempt: Arc<Attempt>, call: Call) -> (Store<Guest>, Vec<u8>
             return Ok(UpdateDeadline::Interrupt);
         }
         attempt.check_cpu()?;
+        gave_way = !gave_way;
+        if !gave_way {
+            return Ok(UpdateDeadline::Continue(1));
+        }
+        attempt.give_way();
         // Back to the end of the scheduler's queue. A yield of tokio's own (`yield_now`) is woken by the thread's next look at
         // its timers and then goes first: the same guest would run for ever while others wait.
-        Ok(UpdateDeadline::Yield(1))
+        // It comes here again as soon as it goes on: it may have been forced meanwhile, and has no tick to itself for that.
+        Ok(UpdateDeadline::Yield(0))
     });
     (store, input)
 }

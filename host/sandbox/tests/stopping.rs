@@ -42,6 +42,25 @@ async fn force_ends_an_endless_loop() {
     assert_eq!(ended.stop, Some(StopReason::Cancelled));
 }
 
+/// Most of them wait for their turn when the time comes, and none for the host.
+#[tokio::test]
+async fn of_many_guests_at_their_timeout_each_is_told_where_it_was() {
+    let sandbox = sandbox();
+    let limits = Limits { timeout: millis(300), ..Limits::default() };
+    let mut executions = Vec::new();
+    for _ in 0..24 {
+        executions.push(start_with(&sandbox, guest("", SPIN), limits).await);
+    }
+    for execution in executions {
+        let ended = execution.await;
+        let failure = failure(&ended);
+        assert_eq!(failure.kind, FailureKind::Timeout, "{failure}");
+        assert!(!failure.message.contains("waited"), "{failure}");
+        // A guest that had no turn at all was nowhere.
+        assert!(!failure.backtrace.is_empty() || ended.usage.cpu < millis(5), "{failure}: {:?}", ended.usage);
+    }
+}
+
 #[tokio::test]
 async fn a_sleep_is_cut_short_by_a_stop() {
     let sandbox = sandbox();

@@ -14,6 +14,7 @@ mod error;
 mod lane;
 mod link;
 mod notify;
+mod rehearsal;
 mod schema;
 mod told;
 mod upkeep;
@@ -119,7 +120,7 @@ impl PostgresStore {
             identity,
             // A lease that is to be renewed waits for no connection.
             beats: Lane::connect(&place, BEATS, aside.runtime()).await?,
-            hot: Lane::start(&place, HOT),
+            hot: Lane::start_quick(&place, HOT),
             rest: Lane::start(&place, REST),
             _aside: aside,
             wakeups,

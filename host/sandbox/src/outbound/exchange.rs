@@ -62,7 +62,7 @@ impl From<Lost> for HttpError {
 
 impl Exchange {
     pub(super) async fn run(self) -> Result<(Response, MemoryShare), HttpError> {
-        let traffic = Arc::new(Traffic::new(self.attempt.clone()));
+        let traffic = Arc::new(Traffic::new(self.attempt.clone(), self.gate.clone()));
         let timeout = self.request.timeout;
         tokio::time::timeout(timeout, self.send(traffic)).await.unwrap_or(Err(HttpError::Timeout))
     }

@@ -12,10 +12,12 @@ use tokio_rustls::client::TlsStream;
 
 use super::exchange::MAX_HEAD;
 use crate::attempt::Attempt;
+use crate::gate::Gate;
 
 /// What is known of a connection outside of it.
 pub(super) struct Traffic {
     attempt: Arc<Attempt>,
+    gate: Arc<dyn Gate>,
     sent: AtomicU64,
     /// Of those, the ones behind the request's head.
     body_sent: AtomicU64,
@@ -36,10 +38,10 @@ const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
 impl Traffic {
     /// Of a connection that this attempt is charged for.
-    pub(super) fn new(attempt: Arc<Attempt>) -> Traffic {
+    pub(super) fn new(attempt: Arc<Attempt>, gate: Arc<dyn Gate>) -> Traffic {
         let heads = Heads { request: Some(Vec::new()), response: Some(Vec::new()) };
         let (sent, body_sent) = (AtomicU64::new(0), AtomicU64::new(0));
-        Traffic { attempt, sent, body_sent, heads: Mutex::new(heads), finished: AtomicBool::new(false) }
+        Traffic { attempt, gate, sent, body_sent, heads: Mutex::new(heads), finished: AtomicBool::new(false) }
     }
 
     /// Bytes of HTTP sent.
@@ -150,6 +152,12 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        // Much may lie between the last look and this one, for a process that is stopped or gets no processor. Who waits for
+        // the request looks again at once, and knows what to make of it.
+        if !self.traffic.gate.is_open() {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let polled = match &mut self.inner {
             Inner::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
             Inner::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
@@ -177,15 +185,65 @@ impl AsyncWrite for Stream {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Wake;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
     use crate::attempt::tests::attempt;
+    use crate::gate::{Lost, OpenGate};
     use crate::limits::Limits;
+
+    /// Open for so many questions.
+    struct OpenFor(AtomicU64);
+
+    #[async_trait::async_trait]
+    impl Gate for OpenFor {
+        async fn pass(&self) -> Result<(), Lost> {
+            Ok(())
+        }
+
+        async fn in_doubt(&self) {}
+
+        fn is_open(&self) -> bool {
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written_once_the_gate_is_shut_and_who_waits_is_woken() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let tcp = TcpStream::connect(listener.local_addr().expect("it has one")).await.expect("it listens");
+        let (mut server, _) = listener.accept().await.expect("it was connected");
+        let traffic = Arc::new(Traffic::new(attempt(Limits::default()), Arc::new(OpenFor(AtomicU64::new(1)))));
+        let mut stream = Stream::plain(tcp, traffic.clone());
+        stream.write_all(b"a").await.expect("it is open");
+        let woken = Arc::new(Woken::default());
+        let waker = woken.clone().into();
+        let polled = Pin::new(&mut stream).poll_write(&mut Context::from_waker(&waker), b"b");
+        assert!(polled.is_pending() && woken.0.load(Ordering::Relaxed));
+        traffic.finish();
+        drop(stream);
+        let mut received = Vec::new();
+        server.read_to_end(&mut received).await.expect("the end");
+        assert_eq!((received.as_slice(), traffic.sent()), (&b"a"[..], 1));
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 
     #[test]
     fn the_body_begins_behind_the_head_however_both_are_cut_to_pieces() {
         let sent = b"POST / HTTP/1.1\r\na: b\r\n\r\nbo\r\n\r\ndy";
         for size in 1..=sent.len() {
-            let traffic = Traffic::new(attempt(Limits::default()));
+            let traffic = Traffic::new(attempt(Limits::default()), Arc::new(OpenGate));
             sent.chunks(size).for_each(|piece| traffic.note_sent(piece));
             assert_eq!((traffic.sent(), traffic.body_sent()), (sent.len() as u64, 8), "pieces of {size}");
         }
@@ -193,7 +251,7 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_of_a_response_than_a_head_may_have() {
-        let traffic = Traffic::new(attempt(Limits::default()));
+        let traffic = Traffic::new(attempt(Limits::default()), Arc::new(OpenGate));
         for _ in 0..3 {
             traffic.note_received(&[b'x'; MAX_HEAD / 2 + 1]);
         }

@@ -81,4 +81,8 @@ impl Gate for ManualGate {
         // The sender is `self`, so it is there.
         let _ = state.wait_for(|state| *state != GateState::Open).await;
     }
+
+    fn is_open(&self) -> bool {
+        *self.state.borrow() == GateState::Open
+    }
 }

@@ -46,6 +46,10 @@ const WARY: Duration = Duration::from_millis(200);
 /// For how long a connection remembers that. Who holds a job that long is asked about by its host again and again.
 const WARY_FOR: Duration = Duration::from_secs(3);
 
+/// When a connection of a lane that is to be quick is made ready, as soon as no call waits; the next one after twice as long,
+/// so that there is always one that serves. Who came for one call is gone by then.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// How often a call that met others is repeated.
 const REPEATS: u32 = 5;
 
@@ -87,7 +91,14 @@ enum Ask {
 impl Lane {
     /// Starts so many tasks. Each connects with its first call.
     pub(super) fn start(place: &Arc<Place>, connections: usize) -> Lane {
-        Lane::serve(place, (0..connections).map(|_| Link::new(place.clone())).collect(), &Handle::current())
+        let links = (0..connections).map(|_| (Link::new(place.clone()), None)).collect();
+        Lane::serve(place, links, &Handle::current())
+    }
+
+    /// The same for calls that something waits for while it stands still: an idle connection is kept ready.
+    pub(super) fn start_quick(place: &Arc<Place>, connections: usize) -> Lane {
+        let links = (1..).take(connections).map(|nth| (Link::new(place.clone()), Some(IDLE * nth))).collect();
+        Lane::serve(place, links, &Handle::current())
     }
 
     /// The same on another runtime, once all are connected: no call has to wait for that.
@@ -101,16 +112,16 @@ impl Lane {
             let mut link = Link::new(place.clone());
             // A connection belongs to the runtime that it was made on.
             let connected = runtime.spawn(async move { link.connect().await.map(|()| link) });
-            links.push(connected.await.map_err(|error| ConnectError::Thread(error.into()))??);
+            links.push((connected.await.map_err(|error| ConnectError::Thread(error.into()))??, None));
         }
         Ok(Lane::serve(place, links, runtime))
     }
 
-    fn serve(place: &Place, links: Vec<Link>, runtime: &Handle) -> Lane {
+    fn serve(place: &Place, links: Vec<(Link, Option<Duration>)>, runtime: &Handle) -> Lane {
         let (queue, requests) = mpsc::channel(QUEUE);
         let queued = Arc::new(Mutex::new(Queued { requests, next: None }));
-        for link in links {
-            runtime.spawn(serve(link, queued.clone()));
+        for (link, idle) in links {
+            runtime.spawn(serve(link, queued.clone(), idle));
         }
         Lane { queue, server: place.address.shown.as_str().into() }
     }
@@ -259,13 +270,23 @@ impl Patience {
     }
 }
 
-async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>) {
+/// Serves with one connection. `idle`: after how long it is made ready for calls, if it is.
+async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>, idle: Option<Duration>) {
     let mut patience = Patience { wary_until: now() };
+    let mut care_at = idle.map(|idle| now() + idle);
     loop {
         // Those who were just answered come first: what they ask for next then shares the next call. This takes no time
         // where nobody else wants to run.
         tokio::task::yield_now().await;
-        let taken = queued.lock().await.take().await;
+        let taking = async { queued.lock().await.take().await };
+        let taken = tokio::select! {
+            biased;
+            taken = taking => taken,
+            () = reached(care_at) => {
+                care_at = Some(link.care().await);
+                continue;
+            }
+        };
         let Some(mut works) = taken else { return };
         // Nobody waits for these any more, and they have not begun.
         works.retain(|work| !work.reply.is_closed());
@@ -283,6 +304,14 @@ async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>) {
             1 => alone(&mut link, &mut patience, in_time.remove(0)).await,
             _ => together(&mut link, &mut patience, in_time).await,
         }
+    }
+}
+
+/// Waits for an instant; for ever where there is none.
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -347,7 +376,7 @@ fn batch<'a>(asks: impl Iterator<Item = &'a Ask>) -> String {
     batch_of(&requests)
 }
 
-fn batch_of<S: AsRef<str>>(requests: &[S]) -> String {
+pub(super) fn batch_of<S: AsRef<str>>(requests: &[S]) -> String {
     let mut text = String::from("{\"requests\":[");
     for (ordinal, request) in requests.iter().enumerate() {
         if ordinal > 0 {

@@ -7,10 +7,10 @@ use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::address::Address;
+use super::address::{Address, Transport};
 use super::call::{self, Function, Row};
 use super::error::{ConnectError, Fault, PostgresError, Shared};
-use super::{answer, ask, connect};
+use super::{answer, ask, connect, rehearsal};
 use crate::view::{CALL_LIMIT, Identity};
 
 /// A connection that was idle for so long is asked whether it is still there before it is trusted with a call: then a
@@ -37,6 +37,9 @@ const LOOK: Duration = Duration::from_secs(5);
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
+/// After how long an idle connection that could not be made ready is looked after again.
+const CARE: Duration = Duration::from_secs(5);
+
 /// Between the time at which the server gives a lock up and the deadline, so that the caller learns what became of it.
 pub(super) const MARGIN: Duration = Duration::from_millis(200);
 
@@ -61,6 +64,8 @@ pub(super) struct Link {
     /// When this connection was asked last who the store is; none: not yet.
     looked: Option<Instant>,
     used: Instant,
+    /// The session has called what it will be asked for.
+    rehearsed: bool,
     /// When the connection is to be made anew.
     pub(super) renew_at: Instant,
     failures: u32,
@@ -71,7 +76,7 @@ impl Link {
     /// Connects with the first call.
     pub(super) fn new(place: Arc<Place>) -> Link {
         let now = now();
-        Link { place, db: None, looked: None, used: now, renew_at: now, failures: 0, not_before: now }
+        Link { place, db: None, looked: None, used: now, rehearsed: false, renew_at: now, failures: 0, not_before: now }
     }
 
     pub(super) fn server(&self) -> &str {
@@ -125,6 +130,37 @@ impl Link {
         self.db = Some(connect::open(&self.place.address).await?);
         self.begins();
         Ok(())
+    }
+
+    /// Makes the connection ready for a call that is to be quick, while there is none: connects, or connects anew where it
+    /// is time, and has the session read the functions. Answers when it is to be looked after again.
+    pub(super) async fn care(&mut self) -> Instant {
+        if self.rehearsed && now() < self.renew_at {
+            return self.renew_at;
+        }
+        let deadline = now() + CALL_LIMIT;
+        let mut db = match self.connected(deadline).await {
+            Ok(db) => db,
+            Err(fault) => {
+                tracing::debug!(server = self.server(), ?fault, "an idle connection is not there yet");
+                return now() + CARE;
+            }
+        };
+        // A pooler's sessions are not ours.
+        if !self.rehearsed && self.place.address.transport == Transport::Prepared {
+            match timeout_at(deadline, rehearsal::rehearse(&mut db)).await {
+                Ok(Ok(())) => {}
+                // Whatever it was, a call will meet it and tell; this one had nothing to do.
+                failed => {
+                    tracing::debug!(server = self.server(), ?failed, "a session could not rehearse");
+                    return now() + CARE;
+                }
+            }
+        }
+        self.rehearsed = true;
+        self.used = now();
+        self.db = Some(db);
+        self.renew_at
     }
 
     /// The connection: the one there is, if it still answers, or a new one.
@@ -217,6 +253,7 @@ impl Link {
     /// There is a new connection.
     fn begins(&mut self) {
         self.looked = None;
+        self.rehearsed = false;
         self.used = now();
         self.renew_at = self.used + LIFETIME + spread();
         self.failures = 0;

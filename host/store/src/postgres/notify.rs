@@ -84,9 +84,10 @@ struct WakeAsk {
 
 /// Sends what has gathered while the last message was under way, in one transaction.
 async fn send(mut hints: mpsc::Receiver<Hint>, mut link: Link) {
-    // Ahead of the first hint: a host that hands over is gone a moment after it.
-    if let Err(error) = link.connect().await {
-        tracing::debug!(server = link.server(), %error, "hints are sent when the server is back");
+    // Ahead of the first hint, and so that the session knows the function: a host that hands over is gone a moment after it.
+    let nothing = to_json(&WakeAsk { jobs: BTreeSet::new() });
+    if let Err(fault) = link.call(&WAKE, &nothing, CALL_LIMIT, deadline()).await {
+        tracing::debug!(server = link.server(), ?fault, "hints are sent when the server is back");
     }
     while let Some(first) = hints.recv().await {
         let mut gathered = vec![first];

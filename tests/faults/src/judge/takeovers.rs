@@ -1,6 +1,6 @@
 //! L3: a runner whose heartbeats arrive is never replaced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{Case, Key, Verdict, named};
@@ -12,8 +12,15 @@ const AFTER: Duration = Duration::from_secs(1);
 pub(super) fn judge(case: &Case<'_>, verdict: &mut Verdict) {
     let mut claims: BTreeMap<Key, &Told> = BTreeMap::new();
     let mut given_up: BTreeMap<Key, &Told> = BTreeMap::new();
+    // Slots that a host stopped claiming because the store did not answer. Where it had won, it hands over what it learns of
+    // too late, and tells of no attempt.
+    let mut not_heard: BTreeSet<(usize, i64)> = BTreeSet::new();
     for told in &case.heard.told {
-        let (Some(job), Some(slot), Some(attempt)) = (told.job, told.slot, told.attempt) else { continue };
+        let (Some(job), Some(slot)) = (told.job, told.slot) else { continue };
+        if told.word == "missed" {
+            not_heard.insert((job, slot));
+        }
+        let Some(attempt) = told.attempt else { continue };
         match told.word.as_str() {
             "claimed" => drop(claims.insert((job, slot, attempt), told)),
             // Handed over, by who ran it.
@@ -34,7 +41,8 @@ pub(super) fn judge(case: &Case<'_>, verdict: &mut Verdict) {
             Some(runner) => whom.push(Whom::Host(runner.host)),
             None => whom.extend((0..case.setup.hosts).map(Whom::Host)),
         }
-        if given_up.contains_key(&former) || case.disturbed(&whom, from, won.at) {
+        let unheard = runner.is_none() && not_heard.contains(&(key.0, key.1));
+        if unheard || given_up.contains_key(&former) || case.disturbed(&whom, from, won.at) {
             continue;
         }
         let paused = !case.watchdog.was_in_time(from, won.at);

@@ -183,6 +183,18 @@ fn a_takeover_without_a_fault_is_found() {
     assert_eq!(story.wrong(), Vec::<String>::new());
 }
 
+/// A claim may be won after its host has given it up; then the host hands over at once and has never told of an attempt.
+#[test]
+fn a_takeover_of_what_was_won_unheard_takes_nothing_from_anybody() {
+    let mut story = Story::good();
+    let slot = story.slot(5);
+    story.taken_over(slot);
+    story.heard.told.retain(|told| (told.slot, told.attempt, told.word.as_str()) != (Some(slot), Some(1), "claimed"));
+    story.breaks("L3");
+    story.told(500, 0, "missed", slot, 1);
+    assert!(story.wrong().iter().all(|wrong| !wrong.contains("L3")), "{:?}", story.wrong());
+}
+
 #[test]
 fn a_slot_that_nobody_speaks_of_is_found_unless_nobody_was_well() {
     let mut story = Story::good();

@@ -194,3 +194,26 @@ fn link(url: &str) -> Link {
     let (address, namespace) = (Address::parse(url).expect("a URL"), "leasehold".to_owned());
     Link::new(Arc::new(Place { address, namespace, identity: None }))
 }
+
+/// A session that has called nothing yet reads every function first. What it does meanwhile leaves nothing behind, and calls
+/// go on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_sessions_rehearse_and_leave_nothing_behind() {
+    let Some(database) = Database::create().await else { return };
+    let store = store(&database.url).await;
+    let mut db = database.connect().await;
+    let rehearsed = "SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = current_database() \
+                     AND application_name = 'leasehold' AND state = 'idle' AND query = 'ROLLBACK'";
+    assert_eq!(HOT, 2, "each of them has ended its rehearsal");
+    until(&mut db, rehearsed).await;
+    let left: i64 = sqlx::query_scalar(
+        "SELECT (SELECT count(*) FROM leasehold.jobs) + (SELECT count(*) FROM leasehold.runs) \
+             + (SELECT count(*) FROM leasehold.tenants)",
+    )
+    .fetch_one(&mut db)
+    .await
+    .expect("a count");
+    assert_eq!(left, 0);
+    let now = store.now().await.expect("the time");
+    win(&*store, &job("a"), now).await;
+}

@@ -51,6 +51,28 @@ async fn an_older_host_is_refused_by_a_newer_schema() {
     assert!(matches!(error, ConnectError::NewerSchema { found: 99, known: SCHEMA, .. }), "{}", told(&error));
 }
 
+/// A database of schema 1, whose functions listed all jobs at once, is brought up to date with what it holds; so is one that
+/// another host brought up to date meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_of_the_first_schema_is_brought_up_to_date_with_what_it_holds() {
+    let Some(database) = Database::create().await else { return };
+    let store_of_before = store(&database.url).await;
+    let now = store_of_before.now().await.expect("the time");
+    win(&*store_of_before, &job("a"), now).await;
+    let mut db = database.connect().await;
+    db.execute(
+        "UPDATE leasehold.schema_version SET version = 1; DROP FUNCTION leasehold.show_job(jsonb); \
+         CREATE OR REPLACE FUNCTION leasehold.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 1'",
+    )
+    .await
+    .expect("schema 1");
+    let (one, other) = tokio::join!(store(&database.url), store(&database.url));
+    for store in [one, other] {
+        let found = store.job(&job("a")).await.expect("it is read").answer.expect("it is known");
+        assert_eq!(found.unfinished, 1);
+    }
+}
+
 /// A migration that fails leaves nothing behind: the next start makes the schema.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_that_fails_leaves_nothing_behind() {

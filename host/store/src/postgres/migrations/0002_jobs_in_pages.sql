@@ -1,0 +1,1 @@
+-- Schema 2: jobs are listed in pages, and read one by one. The tables stay as they are; only functions are new.
