@@ -9,7 +9,7 @@ use leasehold_simulator::{Plan, Report, run, run_two};
 const SEEDS: u64 = 500;
 
 /// What has to happen somewhere among so many hours, or the promises were not put to the test.
-const SOMETIMES: [&str; 42] = [
+const SOMETIMES: [&str; 48] = [
     "answer-early",
     "answer-ended",
     "answer-held",
@@ -23,6 +23,7 @@ const SOMETIMES: [&str; 42] = [
     "backup",
     "blocked",
     "cancel",
+    "cancel-pending",
     "cancelled",
     "catch-up",
     "claimed",
@@ -31,6 +32,8 @@ const SOMETIMES: [&str; 42] = [
     "crash",
     "cut",
     "drain",
+    "early",
+    "effect-confirmed",
     "effect-held",
     "failed",
     "freeze",
@@ -43,14 +46,17 @@ const SOMETIMES: [&str; 42] = [
     "no-place",
     "outage",
     "pending",
+    "reschedule",
     "resumed",
     "skip",
     "start-refused",
     "stop",
     "store-down",
     "store-up",
+    "superseded",
     "takeover",
     "trigger",
+    "trigger-full",
     "uncertain",
 ];
 
