@@ -6,14 +6,12 @@
 
 mod host;
 pub mod neighbour;
-mod watchdog;
 mod witness;
 mod workplace;
 
 pub use host::HostProcess;
-pub use watchdog::{IN_TIME, Watchdog};
 pub use witness::{Effect, Witness};
-pub use workplace::{Answer, Workplace, built_plugins, caches, soon_then_rarely};
+pub use workplace::{Answer, Workplace, binary, built_plugins, caches, soon_then_rarely};
 
 /// An instant of RFC 3339 in ms since the Unix epoch.
 pub fn millis(instant: &str) -> i64 {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use leasehold_test_servers::{IN_TIME, Watchdog};
 use serde_json::Value;
 
-use crate::{HostProcess, IN_TIME, Watchdog, Workplace};
+use crate::{HostProcess, Workplace};
 
 /// Leases that a test can wait for, and slots that are claimed when they are due.
 pub const SHORT_LEASES: &str = "lease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\njitter = \"0s\"";

@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use leasehold::clock;
+use leasehold_lease::time::Mono;
 
 /// How long a test waits for effects that must come.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -30,8 +31,15 @@ pub struct Witness {
 /// What has arrived, and word of more.
 #[derive(Debug, Default)]
 struct Heard {
-    all: Mutex<Vec<Effect>>,
+    all: Mutex<Arrived>,
     more: Condvar,
+}
+
+/// Effects in their order, and when each was there.
+#[derive(Debug, Default)]
+struct Arrived {
+    effects: Vec<Effect>,
+    at: Vec<Mono>,
 }
 
 impl Witness {
@@ -58,26 +66,44 @@ impl Witness {
 
     /// What has arrived so far, in its order.
     pub fn heard(&self) -> Vec<Effect> {
-        self.heard.all.lock().expect("no thread panics while it holds the lock").clone()
+        self.heard.lock().effects.clone()
+    }
+
+    /// The same, each with the time of its arrival.
+    pub fn heard_at(&self) -> Vec<(Mono, Effect)> {
+        let heard = self.heard.lock();
+        heard.at.iter().copied().zip(heard.effects.iter().copied()).collect()
     }
 
     /// Waits until what has arrived fits.
     pub fn until(&self, fits: impl Fn(&[Effect]) -> bool) {
         let end = clock::mono() + PATIENCE;
-        let mut heard = self.heard.all.lock().expect("no thread panics while it holds the lock");
-        while !fits(&heard) {
+        let mut heard = self.heard.lock();
+        while !fits(&heard.effects) {
             let left = end.since(clock::mono());
-            assert!(!left.is_zero(), "it heard {heard:?}");
+            assert!(!left.is_zero(), "it heard {:?}", heard.effects);
             // It leaves the processor to the hosts.
             heard = self.heard.more.wait_timeout(heard, left).expect("no thread panics while it holds the lock").0;
         }
     }
 }
 
+impl Heard {
+    fn lock(&self) -> MutexGuard<'_, Arrived> {
+        self.all.lock().expect("no thread panics while it holds the lock")
+    }
+
+    fn take(&self, effect: Effect) {
+        let mut all = self.lock();
+        all.effects.push(effect);
+        all.at.push(clock::mono());
+        self.more.notify_all();
+    }
+}
+
 fn serve(mut stream: TcpStream, heard: &Heard) {
     if let Some(request) = read(&mut stream) {
-        heard.all.lock().expect("no thread panics while it holds the lock").push(request.effect);
-        heard.more.notify_all();
+        heard.take(request.effect);
         let body = if request.body.is_empty() { b"ok" } else { request.body.as_slice() };
         let head = format!(
             "HTTP/1.1 200 OK

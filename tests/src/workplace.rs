@@ -15,6 +15,9 @@ pub struct Workplace {
     folder: TempDir,
 }
 
+/// Debian's libfaketime, for programs with threads.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+
 /// What a command answered.
 #[derive(Debug)]
 pub struct Answer {
@@ -107,6 +110,19 @@ impl Workplace {
         HostProcess::start(by)
     }
 
+    /// Starts `leasehold serve` here with its wall clock an hour ahead; its own timer goes on as it does. None where
+    /// libfaketime is not installed, which is said.
+    pub fn serve_an_hour_ahead(&self) -> Option<HostProcess> {
+        if !Path::new(FAKETIME).is_file() {
+            eprintln!("SKIPPED: no {FAKETIME}, by which a host's clock is set (apt install libfaketime)");
+            return None;
+        }
+        let mut command = self.command(&["serve", "--json"]);
+        command.env("LD_PRELOAD", FAKETIME).env("FAKETIME", "+1h").env("NO_FAKE_STAT", "1");
+        command.env("DONT_FAKE_MONOTONIC", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        Some(HostProcess::start(command))
+    }
+
     /// Starts `leasehold serve` here from a file of its own in this folder, and answers with that file.
     pub fn serve_own_file(&self) -> (HostProcess, PathBuf) {
         let own = self.path().join("leasehold");
@@ -187,8 +203,8 @@ pub fn caches() -> PathBuf {
     binary().with_file_name("compiled-by-tests")
 }
 
-/// The binary beside this test's own.
-fn binary() -> PathBuf {
+/// The program, which lies beside this test's own.
+pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a file");
     let found = test.ancestors().skip(1).take(3).map(|folder| folder.join("leasehold")).find(|file| file.is_file());
     found.unwrap_or_else(|| panic!("no leasehold beside {}: run cargo build -p leasehold", test.display()))

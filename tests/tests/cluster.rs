@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use leasehold::clock;
-use leasehold_test_servers::{Postgres, Redis, RedisKind, RedisOptions, or_skip};
-use leasehold_tests::{Effect, HostProcess, Watchdog, Witness, Workplace, millis, soon_then_rarely};
+use leasehold_test_servers::{Postgres, Redis, RedisKind, RedisOptions, Watchdog, or_skip};
+use leasehold_tests::{Effect, HostProcess, Witness, Workplace, millis, soon_then_rarely};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -12,7 +12,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use leasehold::clock;
-use leasehold_tests::{HostProcess, IN_TIME, Watchdog, Workplace, soon_then_rarely};
+use leasehold_test_servers::{IN_TIME, Watchdog};
+use leasehold_tests::{HostProcess, Workplace, soon_then_rarely};
 use serde_json::Value;
 
 /// A lease that a test can wait for, and slots that are claimed when they are due.

@@ -72,6 +72,12 @@ impl MemoryStore {
         MemoryStore { clock, identity, data: Mutex::default(), wakeups: Wakeups::default() }
     }
 
+    /// The job's record as the rules have it, for who judges them; that of a job nobody knows is empty.
+    pub fn record(&self, job: &JobKey) -> Job {
+        let (data, _) = self.at();
+        data.jobs.get(job).map(|record| record.job.clone()).unwrap_or_default()
+    }
+
     /// Carries out one rule on one job, at one instant.
     fn on<A>(&self, key: &JobKey, rule: impl FnOnce(&mut Job, Millis) -> Stamped<A>) -> Stamped<A> {
         let (mut data, now) = self.at();

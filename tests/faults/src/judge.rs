@@ -11,12 +11,12 @@ mod wins;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use leasehold_test_servers::Watchdog;
 use serde_json::Value;
 
 use crate::board::Setup;
 use crate::clock;
 use crate::record::{Heard, Outage, Whom};
-use crate::watchdog::Watchdog;
 
 /// What is judged.
 #[derive(Debug)]

@@ -16,7 +16,6 @@ mod judge;
 mod record;
 mod store;
 mod table;
-mod watchdog;
 mod witness;
 
 pub mod parts;
@@ -29,5 +28,4 @@ pub use judge::{Verdict, judge};
 pub use record::{Effect, Outage, Record, Told, Whom};
 pub use store::{Kind, Store};
 pub use table::{Row, table};
-pub use watchdog::{IN_TIME, Watchdog};
 pub use witness::Witness;

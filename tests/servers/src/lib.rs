@@ -17,7 +17,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Tests that share a server take [`shared_postgres`], [`shared_redis`] or [`shared_valkey`].
+//! A [`Watchdog`] tells whether the machine gave a test its time. Tests that share a server take [`shared_postgres`], [`shared_redis`] or [`shared_valkey`].
 //! Linux only: it takes `setpriv` of util-linux and `/proc`.
 
 mod account;
@@ -34,6 +34,7 @@ mod shared;
 mod spawner;
 mod tarpit;
 mod tree;
+mod watchdog;
 
 pub use error::ServerError;
 pub use folder::Storage;
@@ -43,3 +44,4 @@ pub use proxy::{Direction, Proxy};
 pub use redis::{Redis, RedisCluster, RedisKind, RedisOptions};
 pub use shared::{environment, or_skip, shared_postgres, shared_redis, shared_valkey};
 pub use tarpit::Tarpit;
+pub use watchdog::{IN_TIME, Watchdog, since_boot};

@@ -22,7 +22,7 @@ impl Timer {
     /// The first time of the simulation at which it shows `mono` or more.
     pub(crate) fn when(self, mono: Mono) -> Ms {
         // Rounded up: a wait of less than a millisecond is one.
-        let ms = mono.0.as_micros().div_ceil(1_000) as Ms;
+        let ms = (mono.0.as_secs() * 1_000 + u64::from(mono.0.subsec_micros().div_ceil(1_000))) as Ms;
         let mut now = ms - ms * self.drift / 1_000_000 - 2;
         while self.at(now) < mono {
             now += 1;

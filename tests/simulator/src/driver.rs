@@ -58,25 +58,19 @@ impl World {
         let now = self.now;
         match command {
             Command::Reserve(run) => {
-                let places = self.hosts[host].places(now);
-                let up = self.process(host);
-                if up.held.len() < places {
-                    up.held.insert(run.clone());
-                    queue.push_back(Input::Place(run));
-                } else {
-                    up.line.push_back(run.clone());
-                    queue.push_back(Input::NoPlace { run, why: "all places are taken" });
-                }
+                let is_free = self.places.borrow_mut().reserve(now, host, self.job, &run);
+                queue.push_back(match is_free {
+                    true => Input::Place(run),
+                    false => Input::NoPlace { run, why: "all places are taken" },
+                });
             }
             Command::Free(run) => {
-                let up = self.process(host);
-                up.held.remove(&run);
-                up.line.retain(|waiting| *waiting != run);
-                self.next_in_line(host, queue);
+                self.places.borrow_mut().free(host, self.job, &run);
+                queue.extend(self.next_in_line(host).into_iter().map(Input::Place));
             }
             Command::Claim(mut claim) => {
                 claim.runner = host.to_string();
-                claim.not_after = self.hosts[host].clocks(now).store + self.plan.policy.store_deadline();
+                claim.not_after = self.hosts[host].clocks(now).store + self.plan.policy(host).store_deadline();
                 self.say(host, Some(&claim.run.clone()), || format!("claims ({:?})", claim.kind));
                 self.watch.claims(now, host, &claim.run);
                 self.call(host, Request::Claim(claim));
@@ -121,32 +115,35 @@ impl World {
 
     /// Who waits for a place gets it.
     pub(crate) fn serve_line(&mut self, host: usize) {
-        if self.hosts[host].up.is_none() {
-            return;
+        for run in self.next_in_line(host) {
+            self.send_place(host, run);
         }
-        let mut queue = VecDeque::new();
-        self.next_in_line(host, &mut queue);
-        for input in queue {
-            self.feed(host, input);
-        }
-        self.set_alarm(host);
     }
 
-    fn next_in_line(&mut self, host: usize, queue: &mut VecDeque<Input>) {
-        let places = self.hosts[host].places(self.now);
-        let up = self.process(host);
-        while up.held.len() < places
-            && let Some(run) = up.line.pop_front()
-        {
-            up.held.insert(run.clone());
-            queue.push_back(Input::Place(run));
+    /// Those of this job whose turn it is.
+    pub(crate) fn next_in_line(&self, host: usize) -> Vec<RunId> {
+        self.places.borrow_mut().next(self.now, host, self.job)
+    }
+
+    /// Places that came to this job while another one was looked at.
+    pub(crate) fn take_granted(&mut self, now: Ms) {
+        let granted = self.places.borrow_mut().granted(self.job);
+        for (host, run) in granted {
+            self.now = now;
+            self.send_place(host, run);
         }
+    }
+
+    /// A frozen host takes it when it thaws.
+    fn send_place(&mut self, host: usize, run: RunId) {
+        let process = self.hosts[host].process;
+        self.at(self.now, Event::For { host, process, what: Mail::Place(run) });
     }
 
     /// Does everything that is due by a host's timer.
     pub(crate) fn wake(&mut self, host: usize) {
         let now = self.hosts[host].clocks(self.now);
-        let heartbeat = self.plan.policy.heartbeat;
+        let heartbeat = self.plan.policy(host).heartbeat;
         let withdrawn = self.hosts[host].withdrawn_until > self.now;
         let up = self.process(host);
         if let Some(stopping) = &mut up.stopping {
@@ -164,7 +161,8 @@ impl World {
                 // What is withdrawn is announced when it is offered again.
                 if !withdrawn {
                     up.announcing = true;
-                    self.call(host, Request::Announce);
+                    let fingerprint = self.hosts[host].fingerprint();
+                    self.call(host, Request::Announce(fingerprint));
                 }
             }
             let wait = heartbeat + leasehold_lease::agent::Chance::up_to(&mut self.dice, heartbeat);
@@ -204,13 +202,13 @@ impl World {
         let (mono, process) = (self.hosts[host].mono(now), self.hosts[host].process);
         let deadline = match request {
             Request::Claim(_) | Request::Beats(_) | Request::Finish(_) | Request::Release(_) => {
-                self.plan.policy.store_deadline()
+                self.plan.policy(host).store_deadline()
             }
             _ => Duration::from_secs(2),
         };
-        let call = Call { request: Rc::new(request), sent: mono, given_up: false };
-        let give_up = self.hosts[host].timer.when(mono + deadline);
-        self.at(give_up, Event::For { host, process, what: Mail::GiveUp(id) });
+        let deadline = self.hosts[host].timer.when(mono + deadline);
+        let call = Call { request: Rc::new(request), sent: mono, deadline, given_up: false };
+        self.look_for_overdue(host, deadline);
         let copies = 1 + usize::from(now < self.network.repeat.1 && self.dice.percent(self.network.repeat.0));
         for _ in 0..copies {
             if now >= self.hosts[host].cut_to_until && !self.is_lost() {
@@ -266,11 +264,11 @@ impl World {
                 }
                 return Ok(Answers::Beats(answers));
             }
-            Request::Announce => Op::Announce(Announce { fingerprint: "same".to_owned() }),
+            Request::Announce(fingerprint) => Op::Announce(Announce { fingerprint: fingerprint.clone() }),
             Request::Claim(claim) => Op::Claim(claim.clone()),
             Request::Finish(finish) => Op::Finish(finish.clone()),
             Request::Release(release) => Op::Release(release.clone()),
-            Request::Prune => Op::Prune { history_size: self.plan.policy.history_size },
+            Request::Prune => Op::Prune { history_size: self.plan.policy(host).history_size },
             Request::Close(close) => Op::Close(close.clone()),
         };
         let answer = self.store.apply(now, &op)?.answer;
@@ -309,21 +307,23 @@ impl World {
         up.store_ahead = Some(store_now.0 - mono.0.as_millis() as i64);
         self.store_answers(host, call.sent);
         match (&*call.request, what) {
-            (Request::Announce, Answers::Announced { since, newest_started, newest_skipped }) => {
+            (Request::Announce(fingerprint), Answers::Announced { since, newest_started, newest_skipped }) => {
                 let again = mono + ANNOUNCE_EVERY;
+                let is_current = *fingerprint == self.hosts[host].fingerprint();
                 let up = self.process(host);
                 up.announcing = false;
-                // The store forgets a job that nobody announces any more: its runs would be closed as orphans.
-                up.next_announcement = Some(again);
+                // The store forgets a job that nobody announces any more: its runs would be closed as orphans. Where the
+                // plugin directory has another schedule by now, the store is to end with that.
+                up.next_announcement = Some(if is_current { again } else { mono });
                 if !up.agent.is_offered() {
                     up.next_poll = mono;
                 }
                 let offer = Offer {
-                    schedule: Some(self.schedule.clone()),
-                    policy: self.plan.policy.clone(),
+                    schedule: self.hosts[host].schedule.clone(),
+                    policy: self.plan.policy(host).clone(),
                     digest: Digest([0; 32]),
                 };
-                if self.hosts[host].withdrawn_until <= self.now {
+                if is_current && self.hosts[host].withdrawn_until <= self.now {
                     self.feed(host, Input::Offered { offer, since, newest_started, newest_skipped });
                 }
             }
@@ -395,8 +395,27 @@ impl World {
         self.process(host).calls.remove(&id);
     }
 
+    /// Gives up waiting for calls whose time is over: most are answered long before, so one event looks for those of a host.
+    pub(crate) fn overdue(&mut self, host: usize, calls: Vec<u64>) {
+        calls.into_iter().for_each(|call| self.give_up(host, call));
+        let Some(up) = &self.hosts[host].up else { return };
+        if let Some(next) = up.calls.values().filter(|call| !call.given_up).map(|call| call.deadline).min() {
+            self.look_for_overdue(host, next);
+        }
+    }
+
+    /// Queues that look for then, if none is queued that comes before it.
+    fn look_for_overdue(&mut self, host: usize, at: Ms) {
+        let process = self.hosts[host].process;
+        let up = self.process(host);
+        if up.overdue_at.is_none_or(|set| at < set) {
+            up.overdue_at = Some(at);
+            self.at(at, Event::For { host, process, what: Mail::Overdue(at) });
+        }
+    }
+
     /// A call was not answered in time. A late answer still counts.
-    pub(crate) fn give_up(&mut self, host: usize, id: u64) {
+    fn give_up(&mut self, host: usize, id: u64) {
         let mono = self.hosts[host].mono(self.now);
         let up = self.process(host);
         let Some(call) = up.calls.get_mut(&id) else { return };
@@ -407,7 +426,7 @@ impl World {
         let up = self.process(host);
         up.silent_since.get_or_insert(mono);
         match &*request {
-            Request::Announce => {
+            Request::Announce(_) => {
                 up.announcing = false;
                 up.next_announcement = Some(mono + Duration::from_secs(1));
             }

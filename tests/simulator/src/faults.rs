@@ -3,7 +3,6 @@
 use leasehold_lease::agent::Input;
 use leasehold_lease::op::Op;
 use leasehold_lease::policy::StopForce;
-use leasehold_lease::run::Hold;
 
 use crate::host::{Process, Stopping};
 use crate::world::{Event, World};
@@ -49,35 +48,47 @@ impl World {
                 // One after the other, each when the one before is likely up again.
                 self.at(now + host as Ms * MINUTE, Event::Fault(Fault::Stop { host, down: 1_000 }));
             }),
-            Fault::Withdraw { host, lasts } => {
-                self.hosts[host].withdrawn_until = now + lasts;
-                self.feed(host, Input::Withdrawn);
-                self.at(now + lasts, Event::Offer(host));
-            }
+            Fault::Withdraw { host, lasts } => self.withdraw(host, lasts),
             Fault::Places { host, places, lasts } => {
-                self.hosts[host].places = (places, now + lasts);
+                self.places.borrow_mut().limit(host, places, now + lasts);
                 self.at(now + lasts, Event::Room(host));
             }
             Fault::Want { host, lasts } => self.hosts[host].want_until = now + lasts,
             Fault::Gone { lasts } => {
                 self.trail.count("gone");
-                (0..self.hosts.len()).for_each(|host| self.fault(Fault::Withdraw { host, lasts }));
+                (0..self.hosts.len()).for_each(|host| self.withdraw(host, lasts));
             }
-            Fault::Drain { host, lasts } => {
-                self.trail.count("drain");
-                self.hosts[host].drained_until = now + lasts;
-                self.feed(host, Input::Drain(true));
-                self.set_alarm(host);
-                self.at(now + lasts, Event::Drained(host));
-            }
+            Fault::Drain { host, lasts } => self.drain(host, lasts),
             Fault::Trigger { runs } => (0..runs).for_each(|_| self.trigger()),
             Fault::Cancel => self.cancel(),
-            Fault::Hold { lasts } => {
-                self.ask(Op::Hold(Some(Hold { until: None, note: "wait".to_owned() })));
-                self.held_until = self.held_until.max(now + lasts);
-                self.at(self.held_until, Event::LetGo);
-            }
+            Fault::Hold { lasts } => self.hold_back(lasts),
             Fault::Unblock => self.unblock(),
+            Fault::Reschedule { host } => {
+                self.trail.count("reschedule");
+                self.reschedule(host);
+                self.offer_again(host);
+            }
+        }
+    }
+
+    fn withdraw(&mut self, host: usize, lasts: Ms) {
+        self.hosts[host].withdrawn_until = self.now + lasts;
+        self.feed(host, Input::Withdrawn);
+        self.at(self.now + lasts, Event::Offer(host));
+    }
+
+    fn drain(&mut self, host: usize, lasts: Ms) {
+        self.trail.count("drain");
+        self.hosts[host].drained_until = self.now + lasts;
+        self.feed(host, Input::Drain(true));
+        self.set_alarm(host);
+        self.at(self.now + lasts, Event::Drained(host));
+    }
+
+    /// The host's plugin directory has the schedule to come.
+    fn reschedule(&mut self, host: usize) {
+        if let Some(later) = self.plan.later {
+            self.hosts[host].schedule = Some(crate::world::every(later));
         }
     }
 
@@ -116,6 +127,9 @@ impl World {
     /// The process is gone, with all that it knew and all its guests.
     pub(crate) fn end_process(&mut self, host: usize) {
         self.hosts[host].up = None;
+        self.places.borrow_mut().clear(host, self.job);
+        // Other jobs get what this one held; of this one, nobody stands in line any more.
+        self.next_in_line(host);
         self.watch.host_died(host);
     }
 
@@ -125,7 +139,7 @@ impl World {
         let mono = h.mono(now);
         let Some(up) = h.up.as_mut().filter(|up| up.stopping.is_none()) else { return };
         self.trail.count("stop");
-        let policy = &self.plan.policy;
+        let policy = self.plan.policy(host);
         let force = match policy.stop_force {
             StopForce::After(after) => Some(mono + after),
             StopForce::Never => None,
@@ -146,8 +160,10 @@ impl World {
             let skew = self.dice.between(-2_000, 2_000);
             let h = &mut self.hosts[host];
             (h.frozen_until, h.cut_to_until, h.cut_from_until, h.want_until) = (now, now, now, now);
-            (h.places, h.withdrawn_until, h.drained_until) = ((usize::MAX, now), now, now);
+            (h.withdrawn_until, h.drained_until) = (now, now);
             h.wall_ahead = ahead + skew;
+            self.places.borrow_mut().limit(host, 0, now);
+            self.reschedule(host);
             self.boot(host);
             self.drained(host);
             self.offer_again(host);

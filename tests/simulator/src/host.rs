@@ -1,6 +1,6 @@
-//! One host: its agent, its places, the leases it keeps and the calls it waits for.
+//! One host: its agent, the leases it keeps and the calls it waits for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use leasehold_lease::agent::{Agent, Now, Verdict};
@@ -8,6 +8,7 @@ use leasehold_lease::holding::Holding;
 use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::op::{Claim, Close, Finish, Heartbeat, Release};
 use leasehold_lease::orphans::Orphans;
+use leasehold_lease::schedule::Schedule;
 use leasehold_lease::time::{Millis, Mono};
 
 use crate::Ms;
@@ -19,14 +20,14 @@ pub(crate) struct Host {
     pub(crate) process: u32,
     pub(crate) up: Option<Process>,
     pub(crate) timer: Timer,
+    /// The schedule that its plugin directory has.
+    pub(crate) schedule: Option<Schedule>,
     /// How far its wall clock is ahead.
     pub(crate) wall_ahead: Ms,
     pub(crate) frozen_until: Ms,
     /// What it sends, and what it is sent, is lost until then.
     pub(crate) cut_to_until: Ms,
     pub(crate) cut_from_until: Ms,
-    /// Until then it has so many places.
-    pub(crate) places: (usize, Ms),
     pub(crate) withdrawn_until: Ms,
     pub(crate) want_until: Ms,
     /// Someone asked it to take nothing new until then.
@@ -36,8 +37,6 @@ pub(crate) struct Host {
 /// What a process has in its memory.
 pub(crate) struct Process {
     pub(crate) agent: Agent,
-    pub(crate) held: BTreeSet<RunId>,
-    pub(crate) line: VecDeque<RunId>,
     pub(crate) leases: BTreeMap<[u8; 16], Lease>,
     pub(crate) calls: BTreeMap<u64, Call>,
     /// The store's clock was this much ahead of the own timer when it was heard last.
@@ -53,6 +52,8 @@ pub(crate) struct Process {
     pub(crate) stopping: Option<Stopping>,
     /// When it is woken next, by the simulation's time.
     pub(crate) wake_at: Option<Ms>,
+    /// When calls that are not answered are looked for next.
+    pub(crate) overdue_at: Option<Ms>,
 }
 
 /// Times of a stop.
@@ -80,19 +81,24 @@ pub(crate) struct Guest {
     pub(crate) lost: bool,
     /// It was told that someone cancelled the run.
     pub(crate) cancelled: bool,
+    /// Under a strict fence: it wants to act, when a heartbeat that is sent from then on is acknowledged.
+    pub(crate) asked: Option<Mono>,
 }
 
 /// A call to the store.
 pub(crate) struct Call {
     pub(crate) request: Rc<Request>,
     pub(crate) sent: Mono,
+    /// When that is, by the simulation's time.
+    pub(crate) deadline: Ms,
     /// It was given up waiting for; a late answer still counts.
     pub(crate) given_up: bool,
 }
 
 /// What is asked of the store.
 pub(crate) enum Request {
-    Announce,
+    /// With the fingerprint of the schedule.
+    Announce(String),
     Poll,
     Check(Vec<RunId>),
     Claim(Claim),
@@ -107,24 +113,25 @@ pub(crate) enum Request {
 }
 
 impl Host {
-    pub(crate) fn new(drift: i64) -> Host {
+    pub(crate) fn new(drift: i64, schedule: Option<Schedule>) -> Host {
         Host {
             process: 0,
             up: None,
             timer: Timer { drift },
+            schedule,
             wall_ahead: 0,
             frozen_until: 0,
             cut_to_until: 0,
             cut_from_until: 0,
-            places: (usize::MAX, 0),
             withdrawn_until: 0,
             want_until: 0,
             drained_until: 0,
         }
     }
 
-    pub(crate) fn places(&self, now: Ms) -> usize {
-        if now < self.places.1 { self.places.0 } else { usize::MAX }
+    /// What identifies its slots.
+    pub(crate) fn fingerprint(&self) -> String {
+        self.schedule.as_ref().map_or_else(|| "on-demand".to_owned(), |schedule| schedule.fingerprint().to_owned())
     }
 
     pub(crate) fn mono(&self, now: Ms) -> Mono {
@@ -145,8 +152,6 @@ impl Process {
     pub(crate) fn new(now: Mono) -> Process {
         Process {
             agent: Agent::new(),
-            held: BTreeSet::new(),
-            line: VecDeque::new(),
             leases: BTreeMap::new(),
             calls: BTreeMap::new(),
             store_ahead: None,
@@ -159,6 +164,7 @@ impl Process {
             silent_since: None,
             stopping: None,
             wake_at: None,
+            overdue_at: None,
         }
     }
 
@@ -171,9 +177,14 @@ impl Process {
         self.agent.next_wakeup(now).into_iter().chain(leases).chain(poll).chain(announcement).chain(stop).min()
     }
 
-    /// The lease of this token, where it is kept and its guest runs.
-    pub(crate) fn guest(&mut self, token: &Token) -> Option<(&Holding, &mut Guest)> {
-        let lease = self.leases.get_mut(&token.0)?;
-        lease.guest.as_mut().map(|guest| (&lease.holding, guest))
+    /// Calls that were to be answered by now.
+    pub(crate) fn overdue(&self, now: Ms) -> Vec<u64> {
+        let late = |call: &Call| !call.given_up && call.deadline <= now;
+        self.calls.iter().filter(|(_, call)| late(call)).map(|(id, _)| *id).collect()
+    }
+
+    /// The guest of this token, where it runs.
+    pub(crate) fn guest(&mut self, token: &Token) -> Option<&mut Guest> {
+        self.leases.get_mut(&token.0)?.guest.as_mut()
     }
 }

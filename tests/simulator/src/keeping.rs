@@ -6,6 +6,7 @@ use leasehold_lease::agent::{Input, Start, Verdict};
 use leasehold_lease::holding::{Act, Holding, Sign};
 use leasehold_lease::id::Token;
 use leasehold_lease::op::{Heartbeat, HeartbeatAnswer};
+use leasehold_lease::policy::Fencing;
 use leasehold_lease::run::{Failure, Outcome, Usage};
 use leasehold_lease::time::Mono;
 
@@ -42,7 +43,8 @@ impl World {
                 retryable: false,
             })),
         };
-        let guest = Guest { verdict, listens: !self.dice.percent(self.plan.stubborn), lost: false, cancelled: false };
+        let listens = !self.dice.percent(self.plan.stubborn);
+        let guest = Guest { verdict, listens, lost: false, cancelled: false, asked: None };
         self.hold(host, &start, Some(guest));
         self.ends_in(host, start.token, takes, End::Itself);
         self.acts_soon(host, start.token);
@@ -58,7 +60,7 @@ impl World {
         let mono = self.hosts[host].mono(self.now);
         let fresh = Lease {
             run: start.run.clone(),
-            holding: Holding::new(&self.plan.policy, start.first_sent, mono),
+            holding: Holding::new(self.plan.policy(host), start.first_sent, mono),
             confirmed: false,
             guest: None,
         };
@@ -79,7 +81,7 @@ impl World {
     }
 
     fn acts_soon(&mut self, host: usize, token: Token) {
-        let lease = self.plan.policy.lease.as_millis() as crate::Ms;
+        let lease = self.plan.policy(host).lease.as_millis() as crate::Ms;
         let (process, wait) = (self.hosts[host].process, self.dice.between(1, lease / 2));
         self.at(self.now + wait, Event::For { host, process, what: Mail::GuestActs(token) });
     }
@@ -87,8 +89,30 @@ impl World {
     /// H3: nothing goes out once the lease is over as the runner can know it.
     pub(crate) fn guest_acts(&mut self, host: usize, token: Token) {
         let mono = self.hosts[host].mono(self.now);
-        let Some((holding, guest)) = self.process(host).guest(&token) else { return };
-        let open = holding.holds() && mono < holding.local_lease_end() && !guest.lost;
+        let strict = self.plan.policy(host).fence == Fencing::Strict;
+        let Some(lease) = self.process(host).leases.get_mut(&token.0) else { return };
+        let open = lease.is_open(mono);
+        let Some(guest) = &mut lease.guest else { return };
+        if open && strict {
+            guest.asked = Some(mono);
+            return lease.holding.hurry(mono);
+        }
+        self.acts(host, token, open);
+    }
+
+    /// Under a strict fence: a heartbeat that was sent then is acknowledged.
+    fn confirmed(&mut self, host: usize, token: Token, sent: Mono) {
+        let mono = self.hosts[host].mono(self.now);
+        let Some(lease) = self.process(host).leases.get_mut(&token.0) else { return };
+        let open = lease.is_open(mono);
+        let asked = lease.guest.as_mut().and_then(|guest| guest.asked.take_if(|asked| *asked <= sent));
+        if asked.is_some() {
+            self.trail.count("effect-confirmed");
+            self.acts(host, token, open);
+        }
+    }
+
+    fn acts(&mut self, host: usize, token: Token, open: bool) {
         if open {
             self.watch.acts(self.now, &token);
         } else {
@@ -120,15 +144,15 @@ impl World {
     /// The host stops: a guest that looks at the signal ends.
     pub(crate) fn signalled(&mut self, host: usize, token: Token) {
         let ms = self.dice.between(5, 500);
-        if self.process(host).guest(&token).is_some_and(|(_, guest)| guest.listens) {
+        if self.process(host).guest(&token).is_some_and(|guest| guest.listens) {
             self.ends_in(host, token, ms, End::Stopped);
         }
     }
 
     /// The run was cancelled: its guest is told, and stopped by force when it goes on for long.
     fn cancelled(&mut self, host: usize, token: Token) {
-        let patience = self.plan.policy.stop_timeout.as_millis() as crate::Ms;
-        let Some((_, guest)) = self.process(host).guest(&token) else { return };
+        let patience = self.plan.policy(host).stop_timeout.as_millis() as crate::Ms;
+        let Some(guest) = self.process(host).guest(&token) else { return };
         if std::mem::replace(&mut guest.cancelled, true) {
             return;
         }
@@ -188,6 +212,9 @@ impl World {
             for act in self.sign(host, beat.token, sign) {
                 self.act(host, beat.token, act);
             }
+            if let Sign::Acknowledged(sent) = sign {
+                self.confirmed(host, beat.token, sent);
+            }
         }
     }
 
@@ -217,5 +244,13 @@ impl World {
             }
             Act::Force => self.ends_in(host, token, 20, End::Stopped),
         }
+    }
+}
+
+impl Lease {
+    /// Whether outward effects may begin.
+    fn is_open(&self, now: Mono) -> bool {
+        let lost = self.guest.as_ref().is_some_and(|guest| guest.lost);
+        self.holding.holds() && now < self.holding.local_lease_end() && !lost
     }
 }

@@ -6,7 +6,8 @@
 //! store's invariants are judged ([`leasehold_lease::check`]) and those of hosts ([`watch`]); in the last quarter of the
 //! hour nothing goes wrong any more, and everything that was promised for that case is demanded.
 //!
-//! `simulate --seeds 0..10000` runs many; `simulate --replay SEED` tells one step by step.
+//! `simulate --seeds 0..10000` runs many; `simulate --replay SEED` tells one step by step; with `--two`, of two jobs that
+//! compete for places.
 
 mod clocks;
 mod driver;
@@ -14,16 +15,23 @@ mod faults;
 mod host;
 mod keeping;
 mod people;
+mod places;
 mod plan;
+mod queue;
 mod store;
 mod trail;
 pub mod watch;
 mod world;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use leasehold_lease::id::{Attempt, RunId};
 use leasehold_lease::run::Job;
+
+use places::Places;
+use world::World;
 
 pub use plan::{Fault, Plan};
 pub use watch::Broken;
@@ -69,5 +77,27 @@ pub struct Happened {
 
 /// Runs a simulation. With `tell` it is told step by step.
 pub fn run(seed: u64, plan: Plan, tell: bool) -> Report {
-    world::World::new(seed, plan, tell).run()
+    let mut world = World::new(seed, plan, tell);
+    while world.next_at().is_some() {
+        world.step();
+    }
+    world.report()
+}
+
+/// Runs two jobs on the same hosts, which have one or two places for both until all is well. Each has its own record, agents
+/// and messages, and its own judge.
+pub fn run_two(seed: u64, plans: [Plan; 2], tell: bool) -> [Report; 2] {
+    let places = 1 + seed as usize % 2;
+    let shared = Rc::new(RefCell::new(Places::new(plans[0].hosts, (places, plans[0].healed))));
+    let mut job = 0..;
+    let mut worlds = plans.map(|plan| {
+        let job = job.next().expect("it has no end");
+        World::new(seed ^ job as u64, plan, tell).sharing(&shared, job)
+    });
+    // In the order of time, whosever it is.
+    while let Some((at, next)) = (0..2).filter_map(|job| Some((worlds[job].next_at()?, job))).min() {
+        worlds[next].step();
+        worlds[1 - next].take_granted(at);
+    }
+    worlds.map(World::report)
 }

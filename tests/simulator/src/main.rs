@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
-use leasehold_simulator::{Plan, Report, run};
+use leasehold_simulator::{Plan, Report, run, run_two};
 
 /// Simulates an hour of several hosts on one store, for each of many seeds.
 #[derive(Parser)]
@@ -22,28 +22,58 @@ struct Args {
     /// A minutely job at the defaults on three hosts, and nothing goes wrong.
     #[arg(long)]
     quiet: bool,
+    /// Two jobs that compete for the places of the same hosts.
+    #[arg(long, conflicts_with = "quiet")]
+    two: bool,
+}
+
+impl Args {
+    fn play(&self, seed: u64, tell: bool) -> Vec<Report> {
+        match (self.two, self.quiet) {
+            (true, _) => run_two(seed, Plan::two(seed), tell).into(),
+            (false, true) => vec![run(seed, Plan::quiet(seed), tell)],
+            (false, false) => vec![run(seed, Plan::new(seed), tell)],
+        }
+    }
+
+    /// The same plans, for people.
+    fn plans(&self, seed: u64) -> Vec<Plan> {
+        match (self.two, self.quiet) {
+            (true, _) => Plan::two(seed).into(),
+            (false, true) => vec![Plan::quiet(seed)],
+            (false, false) => vec![Plan::new(seed)],
+        }
+    }
+
+    fn flags(&self) -> &'static str {
+        match (self.two, self.quiet) {
+            (true, _) => "--two ",
+            (false, true) => "--quiet ",
+            (false, false) => "",
+        }
+    }
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let plan = if args.quiet { Plan::quiet } else { Plan::new };
     if let Some(seed) = args.replay {
-        println!("{:#?}", plan(seed));
-        let report = run(seed, plan(seed), true);
-        report.trail.iter().for_each(|line| println!("{line}"));
-        return verdict(seed, &report);
+        let reports = args.play(seed, true);
+        for (report, plan) in reports.iter().zip(args.plans(seed)) {
+            println!("{plan:#?}");
+            report.trail.iter().for_each(|line| println!("{line}"));
+        }
+        let broken: Vec<_> = reports.iter().filter_map(|report| report.broken.as_ref()).collect();
+        broken.iter().for_each(|broken| println!("seed {seed}: {broken}"));
+        return if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let found = many(&args.seeds, plan);
+    let found = many(&args);
     for (what, times) in &found.seen {
         println!("{times:>12}  {what}");
     }
     println!("{} seeds, {} broken promises", args.seeds.end - args.seeds.start, found.broken.len());
     for (seed, broken) in found.broken.iter().take(20) {
         println!("seed {seed}: {broken}");
-        println!(
-            "  cargo run --package leasehold-simulator -- {}--replay {seed}",
-            if args.quiet { "--quiet " } else { "" }
-        );
+        println!("  cargo run --package leasehold-simulator -- {}--replay {seed}", args.flags());
     }
     if found.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -56,18 +86,19 @@ struct Found {
 }
 
 /// Runs them on all processors.
-fn many(seeds: &Range<u64>, plan: fn(u64) -> Plan) -> Found {
-    let next = AtomicU64::new(seeds.start);
+fn many(args: &Args) -> Found {
+    let (next, end) = (AtomicU64::new(args.seeds.start), args.seeds.end);
     let work = || {
         let mut found = Found::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
+            if seed >= end {
                 return found;
             }
-            let report = run(seed, plan(seed), false);
-            report.seen.into_iter().for_each(|(what, times)| *found.seen.entry(what).or_default() += times);
-            found.broken.extend(report.broken.map(|broken| (seed, broken.to_string())));
+            for report in args.play(seed, false) {
+                report.seen.into_iter().for_each(|(what, times)| *found.seen.entry(what).or_default() += times);
+                found.broken.extend(report.broken.map(|broken| (seed, broken.to_string())));
+            }
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -82,16 +113,6 @@ fn many(seeds: &Range<u64>, plan: fn(u64) -> Plan) -> Found {
             },
         )
     })
-}
-
-fn verdict(seed: u64, report: &Report) -> ExitCode {
-    match &report.broken {
-        Some(broken) => {
-            println!("seed {seed}: {broken}");
-            ExitCode::FAILURE
-        }
-        None => ExitCode::SUCCESS,
-    }
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {

@@ -1,9 +1,10 @@
 //! What people do to the job: they reach the store whatever the network does to hosts.
 
-use leasehold_lease::op::{Answer, Cancel, Op, Trigger, Unblock};
-use leasehold_lease::run::Status;
+use leasehold_lease::op::{Answer, Cancel, Op, Trigger, TriggerAnswer, Unblock};
+use leasehold_lease::run::{Hold, Status};
 use leasehold_lease::time::{Millis, Slot};
 
+use crate::Ms;
 use crate::world::{Event, Mail, World};
 
 impl World {
@@ -27,7 +28,10 @@ impl World {
         self.trail.count("trigger");
         let id = format!("demand-{}", self.number()).parse().expect("an id");
         let pending_max = self.plan.policy.pending_max;
-        self.ask(Op::Trigger(Trigger { id, payload: None, pending_max }));
+        let answer = self.ask(Op::Trigger(Trigger { id, payload: None, pending_max }));
+        if answer == Some(Answer::Trigger(TriggerAnswer::Full)) {
+            self.trail.count("trigger-full");
+        }
         self.notify();
     }
 
@@ -50,14 +54,22 @@ impl World {
     }
 
     pub(crate) fn unblock(&mut self) {
-        let every = self.plan.interval;
-        let newest_due = Slot(Millis(self.store.clock(self.now).0 / every * every));
+        let now = self.store.clock(self.now);
+        // As the command does it for a job without a schedule.
+        let newest_due = self.plan.last_interval().map_or(now, |every| Millis(now.0 / every * every));
+        let newest_due = Slot(newest_due);
         if let Some(Answer::Unblock(answer)) = self.ask(Op::Unblock(Unblock { newest_due }))
             && answer == leasehold_lease::op::UnblockAnswer::Unblocked
         {
             self.trail.count("unblocked");
             self.watch.unblocked();
         }
+    }
+
+    pub(crate) fn hold_back(&mut self, lasts: Ms) {
+        self.ask(Op::Hold(Some(Hold { until: None, note: "wait".to_owned() })));
+        self.held_until = self.held_until.max(self.now + lasts);
+        self.at(self.held_until, Event::LetGo);
     }
 
     /// The job is held back no more.

@@ -1,21 +1,27 @@
 //! What happens in one simulation besides what follows from it: policy, hosts, handlers, and faults with their times.
 
-use std::time::Duration;
+mod policy;
 
-use leasehold_lease::policy::{OnUncertain, Overlap, Policy};
+use std::collections::BTreeMap;
+
+use leasehold_lease::dice::Dice;
+use leasehold_lease::policy::Policy;
 
 use crate::{MINUTE, Ms, SECOND, START};
-use leasehold_lease::dice::Dice;
 
 /// Everything that a seed decides before the first event.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// How many hosts there are.
     pub hosts: usize,
-    /// The job's policy, the same on all.
+    /// The job's policy.
     pub policy: Policy,
-    /// Between two slots.
-    pub interval: Ms,
+    /// Hosts on which it has another one, with the same overlap and number of attempts.
+    pub others: BTreeMap<usize, Policy>,
+    /// Between two slots; none for a job without a schedule.
+    pub interval: Option<Ms>,
+    /// What that is changed to, on one host after the other.
+    pub later: Option<Ms>,
     /// How long a handler takes, at least and at most.
     pub takes: (Ms, Ms),
     /// Of a hundred handlers, how many do not look at the signal.
@@ -78,6 +84,8 @@ pub enum Fault {
     Hold { lasts: Ms },
     /// Someone unblocks the job.
     Unblock,
+    /// A host's plugin directory offers the job with the schedule to come.
+    Reschedule { host: usize },
 }
 
 impl Plan {
@@ -85,12 +93,18 @@ impl Plan {
     pub fn new(seed: u64) -> Plan {
         let mut dice = Dice::new(seed ^ 0x5eed);
         let hosts = 1 + dice.pick(&[1, 2, 2, 2, 3, 4]);
-        let policy = policy(&mut dice);
-        let interval = dice.pick(&[60, 60, 60, 60, 10, 20, 90, 600]) * SECOND;
-        let longest = dice.pick(&[interval / 10, interval / 2, interval * 9 / 10, interval * 2]).min(5 * MINUTE);
+        let interval = dice.pick(&INTERVALS).filter(|_| !dice.percent(5));
+        let policy = policy::draw(&mut dice, interval);
+        let differ = dice.percent(20);
+        let others = (0..hosts).filter(|_| differ && dice.percent(50)).collect::<Vec<_>>();
+        let others = others.into_iter().map(|host| (host, policy::draw_other(&mut dice, interval, &policy))).collect();
+        let pace = interval.unwrap_or(MINUTE);
+        let longest = dice.pick(&[pace / 10, pace / 2, pace * 9 / 10, pace * 2]).min(5 * MINUTE);
         let mut plan = Plan {
             hosts,
+            others,
             interval,
+            later: None,
             takes: (50, longest.max(100)),
             stubborn: dice.pick(&[0, 20, 100]),
             failing: dice.pick(&[0, 10]),
@@ -107,8 +121,12 @@ impl Plan {
             let fault = fault(&mut dice, &plan);
             plan.faults.push((at, fault));
         }
+        if interval.is_some() && plan.others.is_empty() && dice.percent(10) {
+            plan.reschedule(&mut dice);
+        }
         // People do what they do in quiet times, too.
-        for _ in 0..dice.pick(&[0, 0, 2, 10]) {
+        let asked = if interval.is_some() { dice.pick(&[0, 0, 2, 10]) } else { 60 };
+        for _ in 0..asked {
             let at = dice.between(START + SECOND, plan.end - 6 * MINUTE);
             plan.faults.push((at, Fault::Trigger { runs: dice.pick(&[1, 1, 1, 5]) }));
         }
@@ -122,7 +140,9 @@ impl Plan {
         Plan {
             hosts: 3,
             policy: Policy::default(),
-            interval: 60 * SECOND,
+            others: BTreeMap::new(),
+            interval: Some(60 * SECOND),
+            later: None,
             takes: (50, 20 * SECOND),
             drift: vec![0; 3],
             wakeups: 100,
@@ -130,26 +150,53 @@ impl Plan {
             ..plan
         }
     }
-}
 
-fn policy(dice: &mut Dice) -> Policy {
-    let lease = dice.pick(&[30_000, 30_000, 30_000, 1_000, 3_000, 60_000]);
-    let stop_timeout = dice.pick(&[30_000, 5_000]);
-    Policy {
-        max_attempts: dice.pick(&[3, 3, 1, 2]),
-        overlap: dice.pick(&[Overlap::Skip, Overlap::Skip, Overlap::Skip, Overlap::Allow]),
-        catch_up: Duration::from_secs(dice.pick(&[300, 300, 0, 60])),
-        history_size: dice.pick(&[10, 3, 0]),
-        stop_timeout: Duration::from_millis(stop_timeout),
-        stop_force: Policy::default_stop_force(Duration::from_millis(stop_timeout)),
-        on_uncertain: dice.pick(&[OnUncertain::Hold, OnUncertain::Hold, OnUncertain::Stop]),
-        ..Policy::with_lease(Duration::from_millis(lease))
+    /// Two jobs on the same hosts, to which the same happens.
+    pub fn two(seed: u64) -> [Plan; 2] {
+        let (one, other) = (Plan::new(seed), Plan::new(!seed));
+        let hosts = one.hosts;
+        let others = other.others.into_iter().filter(|(host, _)| *host < hosts).collect();
+        let (drift, faults) = (one.drift.clone(), one.faults.clone());
+        let other = Plan { hosts, others, later: None, drift, faults, ..other };
+        [one, other]
+    }
+
+    /// The job's policy on this host.
+    pub(crate) fn policy(&self, host: usize) -> &Policy {
+        self.others.get(&host).unwrap_or(&self.policy)
+    }
+
+    /// The most of a time among all hosts' policies, in ms.
+    pub(crate) fn most(&self, of: impl Fn(&Policy) -> std::time::Duration) -> Ms {
+        (0..self.hosts).map(|host| of(self.policy(host)).as_millis() as Ms).max().unwrap_or_default()
+    }
+
+    /// Between two slots when nothing goes wrong any more.
+    pub(crate) fn last_interval(&self) -> Option<Ms> {
+        self.later.or(self.interval)
+    }
+
+    /// Hosts get another schedule, within five minutes of each other; one that is down or gets none has it in the end.
+    fn reschedule(&mut self, dice: &mut Dice) {
+        // A jitter must fit into it.
+        let least = self.policy.jitter.as_millis() as Ms * 2;
+        self.later = INTERVALS[dice.below(INTERVALS.len())].filter(|interval| *interval > least);
+        let first = dice.between(START + SECOND, self.healed - 10 * MINUTE);
+        for host in 0..self.hosts {
+            self.faults.push((first + dice.between(0, 5 * MINUTE), Fault::Reschedule { host }));
+        }
     }
 }
 
+/// Times between two slots.
+const INTERVALS: [Option<Ms>; 8] = {
+    let minutely = Some(MINUTE);
+    [minutely, minutely, minutely, minutely, Some(10 * SECOND), Some(20 * SECOND), Some(90 * SECOND), Some(10 * MINUTE)]
+};
+
 fn fault(dice: &mut Dice, plan: &Plan) -> Fault {
     let host = dice.below(plan.hosts);
-    let lease = plan.policy.lease.as_millis() as Ms;
+    let lease = plan.policy(host).lease.as_millis() as Ms;
     let lasts = dice.pick(&[lease / 8, lease / 2, lease, lease * 2, 3 * MINUTE, 7 * MINUTE]);
     let lasts = dice.between(lasts / 2, lasts + 1);
     match dice.below(19) {
@@ -212,7 +259,8 @@ impl Fault {
             | Fault::Deploy
             | Fault::Trigger { .. }
             | Fault::Cancel
-            | Fault::Unblock => {}
+            | Fault::Unblock
+            | Fault::Reschedule { .. } => {}
         }
         self
     }

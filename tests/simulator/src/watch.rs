@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
 
 use leasehold_lease::agent::{Event, EventKind, Start};
 use leasehold_lease::id::{Attempt, RunId, Token};
 use leasehold_lease::op::{Claim, ClaimAnswer};
-use leasehold_lease::policy::Overlap;
+use leasehold_lease::policy::{Overlap, Policy};
 use leasehold_lease::run::{Run, Status};
 use leasehold_lease::schedule::Schedule;
 use leasehold_lease::time::{Millis, Slot};
@@ -90,9 +89,8 @@ struct Executing {
 
 impl Watch {
     pub(crate) fn new(plan: &Plan) -> Watch {
-        let ms = |d: Duration| d.as_millis() as Ms;
-        let policy = &plan.policy;
-        let (heartbeat, lease, deadline) = (ms(policy.heartbeat), ms(policy.lease), ms(policy.store_deadline()));
+        let (heartbeat, lease) = (plan.most(|policy| policy.heartbeat), plan.most(|policy| policy.lease));
+        let deadline = plan.most(Policy::store_deadline);
         Watch {
             executing: BTreeMap::new(),
             won: BTreeSet::new(),
@@ -111,7 +109,7 @@ impl Watch {
             heartbeat,
             lease,
             // A heartbeat that got lost is given up, and sent again after as long.
-            overlap: heartbeat + 2 * deadline + ms(policy.lost_grace) + 200,
+            overlap: heartbeat + 2 * deadline + plan.most(|policy| policy.lost_grace) + 200,
             takeover: 2 * heartbeat + deadline + 300,
             closing: 2 * deadline + SECOND,
             broken: None,
@@ -303,15 +301,14 @@ impl Watch {
     /// L1, L2, L4: in quiet times an expired run is taken over in time, and one that was asked for is started.
     fn expired(&mut self, now: Ms, store: &Store, plan: &Plan) {
         let clock = store.clock(now);
-        let every = plan.interval;
-        let newest_due = Slot(Millis(clock.0 / every * every));
-        let due = Some(newest_due) > store.job.newest_started && Some(newest_due) > store.job.newest_skipped;
+        let newest_due = plan.last_interval().map(|every| Slot(Millis(clock.0 / every * every)));
+        let due = newest_due > store.job.newest_started && newest_due > store.job.newest_skipped;
         let waits = |record: &Run| record.expired(clock) || record.status == Status::Pending;
         let mut expired = BTreeMap::new();
         for (run, record) in store.job.runs.iter().filter(|(_, record)| waits(record)) {
             let since = self.expired_since.get(run).copied().unwrap_or(now);
             // On-demand runs come after a slot that is due.
-            let left = due && run.slot() < Some(newest_due);
+            let left = due && run.slot() < newest_due;
             let overlapped = plan.policy.overlap == Overlap::Skip && store.job.newest_live(clock, Some(run)).is_some();
             // Excused for now: the time counts anew.
             let since = if left || overlapped { now } else { since };
@@ -325,9 +322,11 @@ impl Watch {
     }
 
     /// L5, L6: every slot that was due in quiet times is accounted for.
-    pub(crate) fn at_the_end(&mut self, store: &Store, schedule: &Schedule, plan: &Plan) {
+    pub(crate) fn at_the_end(&mut self, store: &Store, schedule: Option<&Schedule>, plan: &Plan) {
         self.without_handler(store, plan);
-        let until = store.clock(plan.end - 10 * SECOND - 2 * self.heartbeat);
+        let Some(schedule) = schedule else { return };
+        let jitter = plan.most(|policy| policy.jitter);
+        let until = store.clock(plan.end - 10 * SECOND - 2 * self.heartbeat - jitter);
         let mut from = store.clock(self.settled);
         while let Some(slot) = schedule.next_after(from).filter(|slot| slot.0 < until) {
             from = slot.0;

@@ -1,8 +1,8 @@
 //! The simulation: a queue of events by time, and what each does.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use leasehold_lease::agent::Input;
 use leasehold_lease::check::Violation;
@@ -10,7 +10,9 @@ use leasehold_lease::id::{RunId, Token};
 use leasehold_lease::schedule::Schedule;
 
 use crate::host::{Host, Process, Request};
+use crate::places::Places;
 use crate::plan::Plan;
+use crate::queue::Queue;
 use crate::store::Store;
 use crate::trail::Trail;
 use crate::watch::{Broken, Watch};
@@ -19,17 +21,19 @@ use leasehold_lease::dice::Dice;
 
 pub(crate) struct World {
     pub(crate) now: Ms,
-    queue: BinaryHeap<Reverse<Queued>>,
+    queue: Queue,
     /// Events and calls made so far: what is due at the same time goes in this order.
     made: u64,
     pub(crate) dice: Dice,
     pub(crate) plan: Plan,
-    pub(crate) schedule: Schedule,
     pub(crate) store: Store,
     pub(crate) hosts: Vec<Host>,
     pub(crate) network: Network,
     pub(crate) watch: Watch,
     pub(crate) trail: Trail,
+    /// The places of hosts, and which of the jobs that compete for them this world's is.
+    pub(crate) places: Rc<RefCell<Places>>,
+    pub(crate) job: usize,
     /// Someone holds the job back until then.
     pub(crate) held_until: Ms,
 }
@@ -41,30 +45,6 @@ pub(crate) struct Network {
     pub(crate) loss: (u64, Ms),
     pub(crate) repeat: (u64, Ms),
     pub(crate) delay: (Ms, Ms),
-}
-
-struct Queued {
-    at: Ms,
-    nth: u64,
-    /// Boxed, because a heap moves its items about all the time.
-    event: Box<Event>,
-}
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Self) -> bool {
-        self.nth == other.nth
-    }
-}
-impl Eq for Queued {}
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Queued {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.nth).cmp(&(other.at, other.nth))
-    }
 }
 
 /// Something that is due.
@@ -106,30 +86,32 @@ pub(crate) enum Mail {
     Answer(u64, crate::driver::Reply),
     /// A call fails at once: the store is not there.
     Failed(u64),
-    /// The deadline of a call.
-    GiveUp(u64),
+    /// The look for calls that are not answered, that was set for then.
+    Overdue(Ms),
     /// A guest ends, by itself or because of the signal or by force.
     GuestEnds(Token, crate::keeping::End),
     /// A guest wants to do something outside.
     GuestActs(Token),
     /// The store notifies of a release or a trigger.
     Woken,
+    /// A place has come free for a run that waited for one.
+    Place(RunId),
 }
 
 impl World {
     pub(crate) fn new(seed: u64, plan: Plan, tell: bool) -> World {
-        let every = std::time::Duration::from_millis(plan.interval as u64);
         let mut world = World {
             now: START,
-            queue: BinaryHeap::new(),
+            queue: Queue::default(),
             made: 0,
             dice: Dice::new(seed),
-            schedule: Schedule::every(every).expect("plans have sound intervals"),
             store: Store::new(plan.policy.overlap),
-            hosts: plan.drift.iter().map(|drift| Host::new(*drift)).collect(),
+            hosts: plan.drift.iter().map(|drift| Host::new(*drift, plan.interval.map(every))).collect(),
             network: Network::default(),
             watch: Watch::new(&plan),
             trail: Trail::new(tell),
+            places: Rc::new(RefCell::new(Places::new(plan.hosts, (0, 0)))),
+            job: 0,
             held_until: START,
             plan,
         };
@@ -145,18 +127,28 @@ impl World {
         world
     }
 
-    pub(crate) fn run(mut self) -> Report {
-        while self.watch.broken.is_none() {
-            let Some(Reverse(Queued { at, event, .. })) = self.queue.pop() else { break };
-            if at > self.plan.end {
-                break;
-            }
-            self.watch.not_for_ever(at, self.made);
-            self.now = at;
-            self.happens(*event);
-        }
+    /// One of several jobs that compete for these places.
+    pub(crate) fn sharing(self, places: &Rc<RefCell<Places>>, job: usize) -> World {
+        World { places: Rc::clone(places), job, ..self }
+    }
+
+    /// When something happens next; none when it is over.
+    pub(crate) fn next_at(&self) -> Option<Ms> {
+        self.queue.next_at().filter(|at| self.watch.broken.is_none() && *at <= self.plan.end)
+    }
+
+    /// Lets that happen.
+    pub(crate) fn step(&mut self) {
+        let Some((at, event)) = self.queue.pop() else { return };
+        self.watch.not_for_ever(at, self.made);
+        self.now = at;
+        self.happens(event);
+    }
+
+    /// What came of it.
+    pub(crate) fn report(mut self) -> Report {
         if self.watch.broken.is_none() {
-            self.watch.at_the_end(&self.store, &self.schedule, &self.plan);
+            self.watch.at_the_end(&self.store, self.hosts[0].schedule.as_ref(), &self.plan);
         }
         if let Some(broken) = &self.watch.broken {
             self.trail.line(broken.at, || format!("BROKEN {}: {}", broken.promise, broken.what));
@@ -194,7 +186,7 @@ impl World {
             return self.at(at, Event::For { host, process, what });
         }
         let Some(up) = &mut h.up else { return };
-        if let Mail::Failed(call) | Mail::GiveUp(call) = what
+        if let Mail::Failed(call) = what
             && !up.calls.contains_key(&call)
         {
             // It was answered.
@@ -206,15 +198,26 @@ impl World {
             // An earlier one was set after it.
             return;
         }
+        let mut overdue = Vec::new();
+        if let Mail::Overdue(set) = what {
+            if up.overdue_at.take_if(|at| *at == set).is_none() {
+                return;
+            }
+            overdue = up.overdue(self.now);
+            if overdue.is_empty() {
+                return self.overdue(host, overdue);
+            }
+        }
         // The first act after a late wake-up is a heartbeat.
         self.beat(host);
         match what {
             Mail::Wake(_) => self.wake(host),
             Mail::Answer(call, reply) => self.answered(host, call, reply),
             Mail::Failed(call) => self.failed(host, call),
-            Mail::GiveUp(call) => self.give_up(host, call),
+            Mail::Overdue(_) => self.overdue(host, overdue),
             Mail::GuestEnds(token, end) => self.guest_ends(host, token, end),
             Mail::GuestActs(token) => self.guest_acts(host, token),
+            Mail::Place(run) => self.feed(host, Input::Place(run)),
             Mail::Woken => {
                 self.feed(host, Input::Woken);
                 self.send_checks(host);
@@ -238,7 +241,7 @@ impl World {
 
     pub(crate) fn at(&mut self, at: Ms, event: Event) {
         self.made += 1;
-        self.queue.push(Reverse(Queued { at, nth: self.made, event: Box::new(event) }));
+        self.queue.push(at, self.made, event);
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -262,4 +265,9 @@ impl World {
             format!("host {host}{run} {}", text())
         });
     }
+}
+
+/// A schedule with so many milliseconds between two slots.
+pub(crate) fn every(interval: Ms) -> Schedule {
+    Schedule::every(Duration::from_millis(interval.unsigned_abs())).expect("plans have sound intervals")
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leasehold_simulator::{Plan, Report, run};
+use leasehold_simulator::{Plan, Report, run, run_two};
 
 /// How many hours are simulated where `LEASEHOLD_SEEDS` does not say.
 const SEEDS: u64 = 500;
 
 /// What has to happen somewhere among so many hours, or the promises were not put to the test.
-const SOMETIMES: [&str; 42] = [
+const SOMETIMES: [&str; 48] = [
     "answer-early",
     "answer-ended",
     "answer-held",
@@ -23,6 +23,7 @@ const SOMETIMES: [&str; 42] = [
     "backup",
     "blocked",
     "cancel",
+    "cancel-pending",
     "cancelled",
     "catch-up",
     "claimed",
@@ -31,6 +32,8 @@ const SOMETIMES: [&str; 42] = [
     "crash",
     "cut",
     "drain",
+    "early",
+    "effect-confirmed",
     "effect-held",
     "failed",
     "freeze",
@@ -43,27 +46,50 @@ const SOMETIMES: [&str; 42] = [
     "no-place",
     "outage",
     "pending",
+    "reschedule",
     "resumed",
     "skip",
     "start-refused",
     "stop",
     "store-down",
     "store-up",
+    "superseded",
     "takeover",
     "trigger",
+    "trigger-full",
     "uncertain",
 ];
 
 #[test]
 fn no_seed_breaks_a_promise_and_all_rare_paths_are_reached() {
-    let seeds = std::env::var("LEASEHOLD_SEEDS").map_or(SEEDS, |n| n.parse().expect("LEASEHOLD_SEEDS is a number"));
-    let seen = many(seeds);
+    let seeds = seeds();
+    let seen = many(seeds, |seed| {
+        let report = run(seed, Plan::new(seed), false);
+        sound(seed, "", &report);
+        report.seen
+    });
     let never: Vec<&str> = SOMETIMES.into_iter().filter(|what| !seen.contains_key(*what)).collect();
     assert_eq!(never, Vec::<&str>::new(), "never happened in {seeds} hours");
 }
 
+fn seeds() -> u64 {
+    std::env::var("LEASEHOLD_SEEDS").map_or(SEEDS, |n| n.parse().expect("LEASEHOLD_SEEDS is a number"))
+}
+
+#[test]
+fn two_jobs_that_compete_for_places_keep_every_promise() {
+    let seen = many(seeds() / 20, |seed| {
+        let reports = run_two(seed, Plan::two(seed), false);
+        reports.iter().for_each(|report| sound(seed, "--two ", report));
+        reports.into_iter().flat_map(|report| report.seen).collect()
+    });
+    for what in ["no-place", "missed", "takeover"] {
+        assert!(seen.contains_key(what), "{what} never happened");
+    }
+}
+
 /// On all processors. Answers how often each kind of thing happened.
-fn many(seeds: u64) -> BTreeMap<String, u64> {
+fn many(seeds: u64, play: impl Fn(u64) -> BTreeMap<String, u64> + Sync) -> BTreeMap<String, u64> {
     let next = AtomicU64::new(0);
     let work = || {
         let mut seen = BTreeMap::<String, u64>::new();
@@ -72,9 +98,7 @@ fn many(seeds: u64) -> BTreeMap<String, u64> {
             if seed >= seeds {
                 return seen;
             }
-            let report = run(seed, Plan::new(seed), false);
-            sound(seed, &report);
-            report.seen.into_iter().for_each(|(what, times)| *seen.entry(what).or_default() += times);
+            play(seed).into_iter().for_each(|(what, times)| *seen.entry(what).or_default() += times);
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -90,9 +114,9 @@ fn many(seeds: u64) -> BTreeMap<String, u64> {
     })
 }
 
-fn sound(seed: u64, report: &Report) {
+fn sound(seed: u64, how: &str, report: &Report) {
     if let Some(broken) = &report.broken {
-        panic!("seed {seed}: {broken}\n  cargo run --package leasehold-simulator -- --replay {seed}");
+        panic!("seed {seed}: {broken}\n  cargo run --package leasehold-simulator -- {how}--replay {seed}");
     }
 }
 
@@ -109,7 +133,7 @@ fn the_same_seed_tells_the_same_byte_for_byte() {
 fn a_quiet_hour_runs_every_slot_once() {
     for seed in 0..50 {
         let report = run(seed, Plan::quiet(seed), false);
-        sound(seed, &report);
+        sound(seed, "--quiet ", &report);
         let count = |what: &str| report.seen.get(what).copied().unwrap_or(0);
         // From the first slot after the start to the one at the end of the hour, which is due as it ends.
         let slots = count("claimed");

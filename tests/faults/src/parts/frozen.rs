@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use leasehold_test_servers::Watchdog;
 use rustix::process::Signal;
 
 use super::{Order, Until, endless, jobs_of, running};
@@ -13,7 +14,6 @@ use crate::fault::{Fault, Way};
 use crate::record::{Effect, Heard, Told};
 use crate::store::Kind;
 use crate::table::Row;
-use crate::watchdog::Watchdog;
 
 /// Each of them is a try.
 const JOBS: usize = 40;

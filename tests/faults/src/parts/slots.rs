@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use leasehold_test_servers::Watchdog;
 use serde_json::Value;
 
 use super::{Order, Until};
@@ -14,7 +15,6 @@ use crate::fault::Fault;
 use crate::judge::{Case, Verdict, judge};
 use crate::store::Kind;
 use crate::table::Row;
-use crate::watchdog::Watchdog;
 use crate::witness::instant;
 
 /// How many of the runs that began more than once are looked into.

@@ -1,5 +1,6 @@
 //! A plan without chance in it, and questions about what came of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_lease::id::RunId;
@@ -26,7 +27,9 @@ impl Scene {
     pub(crate) fn new(hosts: usize, interval: Ms, takes: Ms) -> Scene {
         let plan = Plan {
             hosts,
-            interval,
+            others: BTreeMap::new(),
+            interval: Some(interval),
+            later: None,
             takes: (takes, takes),
             stubborn: 0,
             failing: 0,

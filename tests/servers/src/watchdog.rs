@@ -1,15 +1,15 @@
-//! Whether the machine gave its processes their time, so that a judgement by the clock says something.
+//! Whether the machine gave its processes their time, so that a test by the clock says something.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::clock;
+use rustix::time::{ClockId, clock_gettime};
 
 const TICK: Duration = Duration::from_millis(10);
 
-/// How late a watchdog may wake, at the most, for a judgement by the clock to count.
+/// How late a watchdog may wake, at the most, for a test by the clock to count.
 pub const IN_TIME: Duration = Duration::from_millis(50);
 
 /// Wakes every 10 ms, on a thread of its own, and notes when it was late.
@@ -23,7 +23,7 @@ pub struct Watchdog {
 #[derive(Debug, Default)]
 struct Seen {
     latest: Duration,
-    /// When it woke and was more than [`IN_TIME`] late, and how late.
+    /// When it woke and was more than [`IN_TIME`] late, since boot, and how late.
     stalls: Vec<(Duration, Duration)>,
 }
 
@@ -34,9 +34,9 @@ impl Watchdog {
         let (end, note) = (Arc::clone(&ended), Arc::clone(&seen));
         let watch = move || {
             while !end.load(Ordering::Relaxed) {
-                let due = clock::mono() + TICK;
+                let due = since_boot() + TICK;
                 std::thread::park_timeout(TICK);
-                let woke = clock::mono();
+                let woke = since_boot();
                 let late = woke.saturating_sub(due);
                 let mut seen = note.lock().expect("nobody panics with it");
                 seen.latest = seen.latest.max(late);
@@ -53,7 +53,7 @@ impl Watchdog {
         self.seen.lock().expect("nobody panics with it").latest
     }
 
-    /// Whether it was in time all the while.
+    /// Whether it was in time all the while, from one time since boot to another.
     pub fn was_in_time(&self, from: Duration, to: Duration) -> bool {
         let seen = self.seen.lock().expect("nobody panics with it");
         !seen.stalls.iter().any(|(woke, late)| *woke >= from && *woke - *late <= to)
@@ -69,4 +69,11 @@ impl Drop for Watchdog {
             let _ = thread.join();
         }
     }
+}
+
+/// The time since boot, suspend included: the clock of the hosts' own timers.
+pub fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).expect("the machine booted before");
+    Duration::new(seconds, u32::try_from(now.tv_nsec).expect("less than a second"))
 }
