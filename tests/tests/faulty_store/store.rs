@@ -33,8 +33,10 @@ pub(crate) enum Verb {
     Claim,
     Finish,
     Heartbeats,
+    HostOffers,
     Hosts,
     Jobs,
+    KeepOffers,
     KeepTold,
     KvGet,
     LoadState,
@@ -350,6 +352,14 @@ impl LeaseStore for FaultyStore {
 
     async fn report_host(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {
         self.call(Verb::Report, None, self.judged.memory.report_host(report)).await
+    }
+
+    async fn keep_offers(&self, name: &str, instance: &str, offers: &str) -> Result<(), StoreError> {
+        self.call(Verb::KeepOffers, None, self.judged.memory.keep_offers(name, instance, offers)).await
+    }
+
+    async fn host_offers(&self, name: &str, instance: &str) -> Result<Option<String>, StoreError> {
+        self.call(Verb::HostOffers, None, self.judged.memory.host_offers(name, instance)).await
     }
 
     async fn hosts(&self) -> Result<Checked<Vec<HostRecord>>, StoreError> {
