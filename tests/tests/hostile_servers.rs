@@ -125,21 +125,21 @@ fn servers_that_redirect_lead_inside_stall_trickle_or_never_end_leave_a_neighbou
     let named = format!("http://localhost:{}", inside.port);
 
     let sender = Sender::new();
-    let mut redirected = sender.deed("redirecting", &redirecting.origin(), 200, 2_000, "said: 302 ");
+    let mut redirected = sender.deed("redirecting", &redirecting.origin(), 20, 2_000, "said: 302 ");
     redirected.origins.push(inside.origin().into());
     let late = "said: no whole response in time";
     let deeds = [
         redirected,
-        sender.deed("inside", &named, 200, 2_000, "said: denied: "),
+        sender.deed("inside", &named, 20, 2_000, "said: denied: "),
         sender.deed("silent", &silent.origin(), 10, 100, late),
         sender.deed("trickling", &trickling.origin(), 5, 200, late),
         sender.deed("endless", &endless.origin(), 5, 2_000, "said: there is no memory for the response"),
-        sender.deed("endless-head", &endless_head.origin(), 50, 2_000, "said: larger than the 65536 bytes"),
-        sender.deed("lying", &lying.origin(), 100, 2_000, "said: larger than the 16777216 bytes"),
+        sender.deed("endless-head", &endless_head.origin(), 10, 2_000, "said: larger than the 65536 bytes"),
+        sender.deed("lying", &lying.origin(), 20, 2_000, "said: larger than the 16777216 bytes"),
     ];
     leave_their_neighbour_alone(&deeds);
     assert_eq!(inside.connections(), 0, "nobody was led there");
-    for (server, least) in [(&redirecting, 200), (&silent, 10), (&trickling, 5), (&endless, 5), (&lying, 100)] {
+    for (server, least) in [(&redirecting, 20), (&silent, 10), (&trickling, 5), (&endless, 5), (&lying, 20)] {
         assert!(server.connections() >= least, "each was asked as often as it was to be");
     }
 }
@@ -173,7 +173,7 @@ fn a_name_that_leads_elsewhere_when_it_is_asked_for_again_leaves_a_neighbour_s_h
     });
     let inside = Server::start_at(&format!("127.0.0.2:{}", granted.port), |stream| stream.write_all(OK));
     let origin = format!("http://rebinding.example:{}", granted.port);
-    let deed = Sender::new().deed("rebinding", &origin, 200, 2_000, "said: denied: ");
+    let deed = Sender::new().deed("rebinding", &origin, 20, 2_000, "said: denied: ");
     let deed = Deed { origins: vec![Granted { origin, addresses: vec!["127.0.0.1/32".to_owned()] }], ..deed };
     let serve = |w: &Workplace| -> HostProcess {
         leads_to(&path, "127.0.0.1");
@@ -192,10 +192,7 @@ fn addresses_in_every_form_leave_a_neighbour_s_heartbeat_alone() {
     let forms = |all: &[&str], port: u16, kind: &str, word: &'static str| -> Vec<Deed> {
         let deed = |(n, form): (usize, &&str)| {
             let url = form.replace("PORT", &port.to_string());
-            Deed {
-                origins: vec![server.origin().into()],
-                ..sender.deed(&format!("{kind}-{n}"), &url, 100, 2_000, word)
-            }
+            Deed { origins: vec![server.origin().into()], ..sender.deed(&format!("{kind}-{n}"), &url, 20, 2_000, word) }
         };
         all.iter().enumerate().map(deed).collect()
     };
