@@ -125,21 +125,21 @@ fn servers_that_redirect_lead_inside_stall_trickle_or_never_end_leave_a_neighbou
     let named = format!("http://localhost:{}", inside.port);
 
     let sender = Sender::new();
-    let mut redirected = sender.deed("redirecting", &redirecting.origin(), 20, 2_000, "said: 302 ");
+    let mut redirected = sender.deed("redirecting", &redirecting.origin(), 10, 2_000, "said: 302 ");
     redirected.origins.push(inside.origin().into());
     let late = "said: no whole response in time";
     let deeds = [
         redirected,
         sender.deed("inside", &named, 20, 2_000, "said: denied: "),
-        sender.deed("silent", &silent.origin(), 10, 100, late),
-        sender.deed("trickling", &trickling.origin(), 5, 200, late),
-        sender.deed("endless", &endless.origin(), 5, 2_000, "said: there is no memory for the response"),
-        sender.deed("endless-head", &endless_head.origin(), 10, 2_000, "said: larger than the 65536 bytes"),
-        sender.deed("lying", &lying.origin(), 20, 2_000, "said: larger than the 16777216 bytes"),
+        sender.deed("silent", &silent.origin(), 3, 100, late),
+        sender.deed("trickling", &trickling.origin(), 2, 200, late),
+        sender.deed("endless", &endless.origin(), 2, 2_000, "said: there is no memory for the response"),
+        sender.deed("endless-head", &endless_head.origin(), 3, 2_000, "said: larger than the 65536 bytes"),
+        sender.deed("lying", &lying.origin(), 5, 2_000, "said: larger than the 16777216 bytes"),
     ];
     leave_their_neighbour_alone(&deeds);
     assert_eq!(inside.connections(), 0, "nobody was led there");
-    for (server, least) in [(&redirecting, 20), (&silent, 10), (&trickling, 5), (&endless, 5), (&lying, 20)] {
+    for (server, least) in [(&redirecting, 10), (&silent, 3), (&trickling, 2), (&endless, 2), (&lying, 5)] {
         assert!(server.connections() >= least, "each was asked as often as it was to be");
     }
 }
