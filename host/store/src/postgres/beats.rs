@@ -8,18 +8,21 @@ use leasehold_lease::op::{Heartbeat, HeartbeatAnswer, Stamped};
 use tokio::time::Instant;
 
 use super::answer;
-use super::ask;
 use super::call::{HEARTBEATS, Row};
 use super::error::Fault;
-use super::lane::{Entered, Lane, deadline};
+use super::lane::{Entered, Lane, SHORT, deadline};
+use super::{HOT, ask};
 use crate::error::StoreError;
 use crate::view::Each;
 
 /// Heartbeats of one call, so that a claim waits only so long for the rows that it locks.
 const TOGETHER: usize = 2_500;
 
-/// How long jobs that others hold are waited for together, and then each alone.
-const PATIENCE: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(50));
+/// How long jobs that others hold are waited for together, and then each alone. Together: until each connection for claims
+/// has given up a call of many that holds their rows, one after the other.
+const PATIENCE: (Duration, Duration) = (Duration::from_millis(600), Duration::from_millis(50));
+
+const _: () = assert!(PATIENCE.0.as_millis() > SHORT.as_millis() * HOT as u128);
 
 /// What callers of heartbeats want.
 const DOING: &str = "renewing leases";

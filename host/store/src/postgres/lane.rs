@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 
 /// How long a call of many waits for one job's lock, before each goes alone. Meanwhile it holds the rows of the others,
 /// whose heartbeats wait a little longer than that.
-const SHORT: Duration = Duration::from_millis(250);
+pub(super) const SHORT: Duration = Duration::from_millis(250);
 
 /// How long each then waits, as long as all that did so have not waited for [`SHORT`] in sum.
 const SHORTEST: Duration = Duration::from_millis(50);
