@@ -72,6 +72,8 @@ impl LeaseGate {
 
 /// Returns while the lease lasts, as it is known here: otherwise not before a heartbeat is acknowledged or refused.
 async fn held(known: &mut watch::Receiver<Known>) -> Result<(), Lost> {
+    // Before it is looked at: what changes afterwards is told.
+    known.mark_unchanged();
     while !lasts(known)? {
         known.changed().await.map_err(|_| Lost)?;
     }
@@ -79,8 +81,8 @@ async fn held(known: &mut watch::Receiver<Known>) -> Result<(), Lost> {
 }
 
 /// Whether the lease lasts now, as it is known here.
-fn lasts(known: &mut watch::Receiver<Known>) -> Result<bool, Lost> {
-    let end = (*known.borrow_and_update()).ok_or(Lost)?;
+fn lasts(known: &watch::Receiver<Known>) -> Result<bool, Lost> {
+    let end = (*known.borrow()).ok_or(Lost)?;
     // A keeper that is gone keeps no lease, however long the last one lasts.
     if known.has_changed().is_err() {
         return Err(Lost);
@@ -97,7 +99,7 @@ impl Gate for LeaseGate {
             let Some(confirmer) = &self.confirmer else { return Ok(()) };
             if !confirmer.confirmed().await {
                 tokio::time::sleep(SOON).await;
-            } else if lasts(&mut known)? {
+            } else if lasts(&known)? {
                 return Ok(());
             }
         }
@@ -123,7 +125,7 @@ impl Gate for LeaseGate {
     }
 
     fn is_open(&self) -> bool {
-        lasts(&mut self.known.clone()) == Ok(true)
+        lasts(&self.known) == Ok(true)
     }
 }
 

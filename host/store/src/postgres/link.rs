@@ -37,8 +37,9 @@ const LOOK: Duration = Duration::from_secs(5);
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// After how long an idle connection that could not be made ready is looked after again.
-const CARE: Duration = Duration::from_secs(5);
+/// After how long an idle connection that could not be made is looked after again, and one that could not rehearse: what
+/// forbids that seldom passes within seconds.
+const CARE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
 /// Between the time at which the server gives a lock up and the deadline, so that the caller learns what became of it.
 pub(super) const MARGIN: Duration = Duration::from_millis(200);
@@ -143,7 +144,7 @@ impl Link {
             Ok(db) => db,
             Err(fault) => {
                 tracing::debug!(server = self.server(), ?fault, "an idle connection is not there yet");
-                return now() + CARE;
+                return now() + CARE.0;
             }
         };
         // A pooler's sessions are not ours.
@@ -153,7 +154,7 @@ impl Link {
                 // Whatever it was, a call will meet it and tell; this one had nothing to do.
                 failed => {
                     tracing::debug!(server = self.server(), ?failed, "a session could not rehearse");
-                    return now() + CARE;
+                    return now() + CARE.1;
                 }
             }
         }
