@@ -146,10 +146,16 @@ struct Stopping {
     end: Mono,
     /// How often the store has taken no change since, because its disk is full.
     refused_for_room: u32,
+    /// Others are told of something to take over.
+    hands_over: bool,
 }
 
 /// After so many no more changes are tried: what is to be handed over cannot be.
 const REFUSED_FOR_ROOM: u32 = 3;
+
+/// How long a host that has handed something over keeps its connections: a server needs some milliseconds of a processor to
+/// end each (4 ms, on PostgreSQL), at the very moment at which others take over.
+const WAY: Duration = Duration::from_millis(100);
 
 impl Driver {
     /// A driver that has not begun.
@@ -196,7 +202,8 @@ impl Driver {
             self.act_on_time();
             self.send_checks();
             if self.has_ended() {
-                return self.last_words().await;
+                self.last_words().await;
+                return self.make_way().await;
             }
             let next = self.next_wakeup();
             tokio::select! {
@@ -293,6 +300,8 @@ impl Driver {
         }
         if self.stopping.is_none() {
             self.look_around(now);
+        } else if self.store.is_up() {
+            self.report_on_time(now);
         }
         let due = |stopping: &mut Stopping| {
             let (due, later) = std::mem::take(&mut stopping.force).into_iter().partition(|(at, _)| *at <= now);
@@ -337,9 +346,11 @@ impl Driver {
         let announcement = self.next_announcement.filter(|_| !self.announcing);
         let unserved = self.unserved.next().map(|slot| clock::mono() + slot.0.since(clock::wall()));
         let around = [self.polls.next(), announcement, self.store.next_probe(), self.checks.due(), unserved];
-        let while_up = [self.answers.next(), Some(self.orphans.next()), Some(self.reports.next())];
+        let while_up = [self.answers.next(), Some(self.orphans.next())];
         let while_up = while_up.into_iter().filter(|_| self.store.is_up());
-        let around = around.into_iter().chain(while_up).filter(|_| self.stopping.is_none()).flatten().min();
+        let around = around.into_iter().chain(while_up).filter(|_| self.stopping.is_none());
+        let reports = Some(self.reports.next()).filter(|_| self.store.is_up());
+        let around = around.chain([reports]).flatten().min();
         let idle = clock::mono() + Duration::from_secs(60);
         [timer, around, stop, Some(idle)].into_iter().flatten().min().unwrap_or(idle)
     }
@@ -362,12 +373,12 @@ impl Driver {
         }
         tracing::info!(running = self.guests.len(), "stopping: no new runs; what runs is asked to end and handed over");
         let now = clock::mono();
-        self.stopping = Some(Stopping { force: Vec::new(), end: now, refused_for_room: 0 });
+        self.stopping = Some(Stopping { force: Vec::new(), end: now, refused_for_room: 0, hands_over: false });
         self.places.close();
         for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
             self.feed(job, Input::Stop);
         }
-        let mut plan = Stopping { force: Vec::new(), end: now, refused_for_room: 0 };
+        let Some(plan) = &mut self.stopping else { return };
         for (job, entry) in self.jobs.iter().filter(|(_, entry)| !entry.agent.is_idle()) {
             let Some(policy) = entry.serving.back().map(|offered| &offered.spec.policy) else { continue };
             plan.end = plan.end.max(now + policy.stop_timeout);
@@ -375,7 +386,6 @@ impl Driver {
                 plan.force.push((now + after, job.clone()));
             }
         }
-        self.stopping = Some(plan);
     }
 
     /// H5: when all is handed over, or the stop timeout has passed; what still runs then is left to its lease. Sooner, when
@@ -398,6 +408,13 @@ impl Driver {
             tracing::info!("stopped: nothing is left running here");
         }
         idle
+    }
+
+    /// Those who take over come first.
+    async fn make_way(&self) {
+        if self.stopping.as_ref().is_some_and(|stopping| stopping.hands_over) {
+            tokio::time::sleep(WAY).await;
+        }
     }
 }
 

@@ -21,7 +21,7 @@ const DETAILS_MAX: usize = 64 << 10;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostDetails {
-    /// "serving", "draining" or "stopped".
+    /// "serving", "draining", "stopping" or "stopped".
     pub state: String,
     /// Runs that it can execute at a time.
     pub concurrency: u64,

@@ -57,7 +57,7 @@ impl Places {
         Places { host_limit, held, by_tenant, line: Line::default(), memory, closed: false }
     }
 
-    /// Takes a place for the run, or stands in line.
+    /// Takes a place for the run, or stands in line. Whoever can be served from the line is to be served before.
     ///
     /// # Errors
     /// What is full. [`Places::free`] tells when the run's turn has come.
@@ -84,7 +84,7 @@ impl Places {
                 self.by_tenant.remove(&run.job.tenant);
             }
         }
-        self.serve_line()
+        self.serve()
     }
 
     /// From now on, nobody gets a place.
@@ -92,9 +92,11 @@ impl Places {
         self.closed = true;
     }
 
+    /// Serves the line: memory comes back at any time, and nobody tells of it. Answers who has got a place.
+    ///
     /// First come, first served; a tenant at its limit does not hold up those behind it. Such a tenant is passed by as a
     /// whole, and holds places or memory: there are few of them, however long the line is.
-    fn serve_line(&mut self) -> Vec<RunKey> {
+    pub(crate) fn serve(&mut self) -> Vec<RunKey> {
         let mut served = Vec::new();
         let mut from = 0;
         while self.full_for_all().is_none()
@@ -210,8 +212,10 @@ mod tests {
         held.grow(800).unwrap();
         assert_eq!(places.reserve(run("b/x", 1), whole), Err(Full::Memory));
         assert_eq!(places.reserve(run("c/x", 1), whole), Err(Full::Memory));
+        assert_eq!(places.serve(), []);
         drop(held);
-        assert_eq!(places.free(&run("a/x", 1)), [run("b/x", 1), run("c/x", 1)]);
+        assert_eq!(places.serve(), [run("b/x", 1), run("c/x", 1)], "nobody has given a place back");
+        assert_eq!(places.free(&run("a/x", 1)), []);
     }
 
     #[test]

@@ -6,9 +6,10 @@
 use leasehold_tests::{Workplace, built_plugins};
 
 /// A file, how its toolchain is named to its user, and what that user is told to do.
-const FOREIGN: [(&str, &str, &str); 5] = [
+const FOREIGN: [(&str, &str, &str); 6] = [
     ("assemblyscript", "it was made by AssemblyScript", "@assemblyscript/wasi-shim/asconfig.json"),
     ("emscripten", "it was made by Emscripten", "`emcc -sSTANDALONE_WASM -sPURE_WASI`"),
+    ("go", "it was made by Go as a program of WASI 0.1", "`leasehold new --lang go`"),
     ("go-js", "it was made by Go for a browser", "`leasehold new --lang go`"),
     ("tinygo", "it was made by TinyGo", "`tinygo build -target=wasip1`"),
     ("wasm-bindgen", "it was made by wasm-bindgen or wasm-pack", "`cargo build --release --target wasm32-wasip2`"),

@@ -306,6 +306,11 @@ impl Agent {
         self.offer.is_some() && !self.stopping && !self.draining
     }
 
+    /// For people, where it may not.
+    fn why_nothing_new(&self) -> &'static str {
+        if self.stopping { "the host stops" } else { "this host takes nothing new" }
+    }
+
     /// Remembers the newest slots that the store has told of. Answers may be outdated, so they only rise, but for one
     /// that the store's clock calls the future: an unblock lowers it.
     fn heard(&mut self, t: &mut Turn<'_>, newest_started: Option<Slot>, newest_skipped: Option<Slot>) {

@@ -7,6 +7,7 @@
 use crate::inspect::LISTED_NAMES;
 use crate::refusal::{NoComponent, Refusal};
 use crate::scan::{CoreFacts, Structure};
+use crate::toolchain::Toolchain;
 
 /// The interface of a handler.
 pub const HANDLER_INTERFACE: &str = "leasehold:job/handler@0.1.0";
@@ -27,6 +28,10 @@ fn fits_the_encoder(core: &CoreFacts, structure: &Structure) -> Result<(), Refus
         NoComponent::NoWayIn { exports: first_few(&structure.exports) }
     } else if !core.foreign.is_empty() {
         NoComponent::ForeignImports { names: core.foreign.clone() }
+    } else if core.preview1 && core.toolchain == Some(Toolchain::Go) {
+        // The adapter asks `memory.grow` for its room where a module exports no `cabi_realloc`. Go's runtime (sbrk in
+        // runtime/mem_wasm.go) takes it that what it grows begins where its last growth ended.
+        NoComponent::OwnHeap
     } else {
         return Ok(());
     };

@@ -245,6 +245,8 @@ pub enum NoComponent {
         /// Those, "module.name", at most ten.
         names: Vec<String>,
     },
+    /// Its runtime and the WASI adapter would both use the same memory.
+    OwnHeap,
 }
 
 impl NoComponent {
@@ -263,6 +265,10 @@ impl fmt::Display for NoComponent {
             NoComponent::ForeignImports { names } => {
                 write!(f, "it imports {}, which is not of WASI (wasi_snapshot_preview1)", list(names))
             }
+            NoComponent::OwnHeap => f.write_str(
+                "it takes all memory behind its data for its own, and with it that of the adapter between WASI 0.1 and 0.2: it \
+                 would overwrite what it is told",
+            ),
         }
     }
 }

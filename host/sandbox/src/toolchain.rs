@@ -17,6 +17,8 @@ pub enum Toolchain {
     TinyGo,
     /// Go for browsers, `GOOS=js`.
     GoJs,
+    /// Go without the SDK's bindings, `GOOS=wasip1`.
+    Go,
     /// Code of wit-bindgen whose component type is missing.
     WitBindgen,
     /// Rust for `wasm32-unknown-unknown`, or another toolchain that calls its product by Rust's name.
@@ -32,6 +34,7 @@ impl Toolchain {
             Toolchain::AssemblyScript => "AssemblyScript",
             Toolchain::TinyGo => "TinyGo",
             Toolchain::GoJs => "Go with GOOS=js",
+            Toolchain::Go => "Go with GOOS=wasip1",
             Toolchain::WitBindgen => "wit-bindgen",
             Toolchain::Rust => "Rust",
         }
@@ -62,6 +65,10 @@ impl Toolchain {
                 "it was made by Go for a browser: start from `leasehold new --lang go`, whose Makefile builds a plugin with the \
                  same compiler"
             }
+            Toolchain::Go => {
+                "it was made by Go as a program of WASI 0.1: start from `leasehold new --lang go`, whose Makefile builds a plugin \
+                 with the same compiler, or use `tinygo build -target=wasip1`"
+            }
             Toolchain::WitBindgen => {
                 "it has the functions that wit-bindgen makes, but the custom section with the component's type is gone: keep \
                  custom sections (no `wasm-strip`, no `strip = true` before it is a component; link the generated \
@@ -83,6 +90,7 @@ pub(crate) struct Marks {
     assembly_script: bool,
     tiny_go: bool,
     browser_go: bool,
+    go: bool,
     wit_bindgen: bool,
     rust: bool,
 }
@@ -115,18 +123,20 @@ impl Marks {
         self.emscripten |= name.eq_ignore_ascii_case("emscripten");
         self.assembly_script |= name == "AssemblyScript";
         self.tiny_go |= name == "TinyGo";
+        self.go |= name == "Go cmd/compile";
         self.wit_bindgen |= name.starts_with("wit-bindgen");
         self.rust |= (field, name) == ("language", "Rust");
     }
 
     /// The most telling of them.
     pub(crate) fn toolchain(&self) -> Option<Toolchain> {
-        let Marks { wasm_bindgen, emscripten, assembly_script, tiny_go, browser_go, wit_bindgen, rust } = *self;
+        let Marks { wasm_bindgen, emscripten, assembly_script, tiny_go, browser_go, go, wit_bindgen, rust } = *self;
         let by_weight = [
             (wasm_bindgen, Toolchain::WasmBindgen),
             (emscripten, Toolchain::Emscripten),
             (tiny_go, Toolchain::TinyGo),
             (browser_go, Toolchain::GoJs),
+            (go, Toolchain::Go),
             (wit_bindgen, Toolchain::WitBindgen),
             (assembly_script, Toolchain::AssemblyScript),
             (rust, Toolchain::Rust),
@@ -172,6 +182,7 @@ mod tests {
         assert_eq!(of("language", "Rust"), Some(Toolchain::Rust));
         assert_eq!(of("processed-by", "wasm-bindgen"), Some(Toolchain::WasmBindgen));
         assert_eq!(of("processed-by", "TinyGo"), Some(Toolchain::TinyGo));
+        assert_eq!(of("processed-by", "Go cmd/compile"), Some(Toolchain::Go));
         assert_eq!(of("processed-by", "clang"), None);
     }
 }

@@ -46,7 +46,7 @@ impl Hosts {
 pub(super) struct HostRow {
     pub(super) host: String,
     instance: String,
-    /// "serving", "draining", "stopped", or "silent" for one that has not said so itself.
+    /// "serving", "draining", "stopping", "stopped", or "silent" for one that has not said so itself.
     pub(super) state: String,
     version: String,
     first_seen: String,
@@ -71,6 +71,7 @@ impl HostRow {
         let state = match details.state.as_str() {
             "stopped" => "stopped",
             _ if silent >= SILENT_AFTER => "silent",
+            "stopping" => "stopping",
             // It hears of it with its next report.
             _ if host.orders.drain => "draining",
             state => state,
@@ -107,7 +108,7 @@ fn table(rows: &[HostRow]) -> Table {
         let state = match row.state.as_str() {
             "serving" => Colour::Good,
             "silent" => Colour::Bad,
-            "draining" => Colour::Warn,
+            "draining" | "stopping" => Colour::Warn,
             _ => Colour::Dim,
         };
         let clock = if row.clock_offset_ms.abs() > 1_000 { Colour::Bad } else { Colour::Dim };
@@ -150,6 +151,7 @@ mod tests {
         let serving = r#"{"state":"serving"}"#;
         assert_eq!(state(serving, 59_000, false), "serving");
         assert_eq!(state(serving, 59_000, true), "draining");
+        assert_eq!(state(r#"{"state":"stopping"}"#, 59_000, true), "stopping");
         assert_eq!(state(serving, 40_000, false), "silent");
         assert_eq!(state(r#"{"state":"stopped"}"#, 0, true), "stopped");
     }

@@ -39,6 +39,8 @@ pub(super) struct Agreement {
     /// What was found of the others, by instance.
     others: BTreeMap<String, Compared>,
     looking: bool,
+    /// Whose offers were read last.
+    looked_at: String,
     /// Differences that people were told of.
     known: BTreeSet<Difference>,
 }
@@ -74,7 +76,15 @@ impl Agreement {
             known.is_some_and(|(theirs, own)| theirs == digest && *own == self.own.digest)
         };
         let changed = there.iter().filter(|(instance, digest)| !is_known(instance, digest));
-        changed.map(|(instance, _)| instance.clone()).take(LOOKS).collect()
+        let mut changed: Vec<String> = changed.map(|(instance, _)| instance.clone()).collect();
+        // In turn: the offers of some may never be what their records say, and must not hide those behind them.
+        let next = changed.partition_point(|instance| *instance <= self.looked_at);
+        changed.rotate_left(next);
+        changed.truncate(LOOKS);
+        if let Some(last) = changed.last() {
+            self.looked_at.clone_from(last);
+        }
+        changed
     }
 
     /// Differences that are new since this was asked last. One that goes away and comes back is new again.
@@ -238,7 +248,10 @@ mod tests {
         assert_eq!(agreement.others.len(), 1, "who is gone is forgotten");
         let many: Vec<String> = (0..100).map(|n| format!("{n:03}")).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|instance| (instance.as_str(), "a")).collect();
-        assert_eq!(agreement.changed(&there(&many)).len(), LOOKS, "a few at a time");
+        let some = agreement.changed(&there(&many));
+        assert_eq!(some.len(), LOOKS, "a few at a time");
+        let others = agreement.changed(&there(&many));
+        assert!(others.iter().all(|other| !some.contains(other)), "in turn: {some:?}, {others:?}");
     }
 
     #[test]

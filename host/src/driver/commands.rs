@@ -25,6 +25,8 @@ impl Driver {
     pub(super) fn carry_out(&mut self, job: &JobKey, command: Command, queue: &mut VecDeque<(JobKey, Input)>) {
         match command {
             Command::Reserve(run) => {
+                let served = self.places.serve();
+                queue.extend(served.into_iter().map(|key| (key.job, Input::Place(key.run))));
                 let quota = (self.parts.tenant_quota)(&job.tenant);
                 let reserved = self.places.reserve(RunKey { job: job.clone(), run: run.clone() }, quota);
                 let answer = match reserved {
@@ -53,6 +55,9 @@ impl Driver {
                 self.prune_sometimes(job);
             }
             Command::Release { run, token, usage } => {
+                if let Some(stopping) = &mut self.stopping {
+                    stopping.hands_over = true;
+                }
                 let release = Release { run: run.clone(), token, usage };
                 let (store, key) = (self.parts.store.clone(), job.clone());
                 self.send_close(

@@ -1,6 +1,6 @@
 //! Unfinished runs of jobs that this host does not offer: said once, and given up when no host offers them any more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold_lease::agent::{Chance, Event, EventKind};
@@ -39,8 +39,8 @@ pub(super) struct Orphans {
     runs: leasehold_lease::orphans::Orphans,
     /// When this host did something last.
     went_on: Mono,
-    /// Jobs that people were told of.
-    told: BTreeSet<JobKey>,
+    /// Jobs that people were told of, and why this host cannot serve them.
+    told: BTreeMap<JobKey, String>,
     /// Tenants whose runs are looked for, beside those that are served.
     pub(super) tenants: BTreeSet<TenantName>,
     next_look: Mono,
@@ -48,7 +48,7 @@ pub(super) struct Orphans {
 
 impl Orphans {
     pub(super) fn new() -> Orphans {
-        let (told, tenants, now) = (BTreeSet::new(), BTreeSet::new(), clock::mono());
+        let (told, tenants, now) = (BTreeMap::new(), BTreeSet::new(), clock::mono());
         Orphans { runs: leasehold_lease::orphans::Orphans::new(), went_on: now, told, tenants, next_look: now }
     }
 
@@ -160,23 +160,23 @@ impl Driver {
 
     /// Says once of a job that this host cannot serve it.
     fn tell_no_plugin(&mut self, job: &JobKey) {
-        if !self.told_no_plugin(job) {
-            return;
-        }
         let catalog = self.parts.catalog.borrow().clone();
         let idle = catalog.idle.iter().find(|idle| idle.spec.key == *job);
         let why = idle.map_or("no plugin here offers it", |idle| idle.reason());
+        if !self.told_no_plugin(job, why) {
+            return;
+        }
         let event = Event { kind: EventKind::NoPlugin, run: None, attempt: None, detail: no_plugin(why) };
         self.tell(job, event);
     }
 
-    /// Remembers that people are told that this host cannot serve the job. Answers whether that is news.
-    pub(super) fn told_no_plugin(&mut self, job: &JobKey) -> bool {
+    /// Remembers that people are told that this host cannot serve the job, and why. Answers whether that is news.
+    pub(super) fn told_no_plugin(&mut self, job: &JobKey, why: &str) -> bool {
         if self.orphans.told.len() >= KEPT {
             // Better twice than never.
             self.orphans.told.clear();
         }
-        self.orphans.told.insert(job.clone())
+        self.orphans.told.insert(job.clone(), why.to_owned()).is_none_or(|known| known != why)
     }
 
     /// The job is offered here: should it go, that is news again.

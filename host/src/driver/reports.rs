@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Chance, EventKind, Input};
+use leasehold_lease::id::RunKey;
 use leasehold_lease::time::{Millis, Mono};
 use leasehold_store::{HostOrders, HostRecord, HostReport, StoreError};
 
@@ -69,10 +70,13 @@ impl Reports {
 }
 
 impl Driver {
-    /// Says what is due. While the store is away that is left to the trials that find out whether it is back.
+    /// Says what is due, and serves those who wait for memory that came back unheard. While the store is away that is left to the trials that find out whether it is back.
     pub(super) fn report_on_time(&mut self, now: Mono) {
         if self.reports.next <= now {
             self.reports.next = now + REPORT_EVERY;
+            for RunKey { job, run } in self.places.serve() {
+                self.feed(job, Input::Place(run));
+            }
             let call = self.report_call(self.state());
             self.calls.spawn("telling the store of this host", Side::Changes, DEADLINE, call, reported, Vec::new);
         }
@@ -131,13 +135,13 @@ impl Driver {
 
     /// Looks where others differ from this host, and tells once of those that have its name.
     pub(super) fn compare(&mut self, hosts: Vec<HostRecord>, now: Millis) {
-        let there =
-            |host: &&HostRecord| host.report.instance != self.instance && now.since(host.last_seen) < SILENT_AFTER;
-        let twins = |host: &&HostRecord| {
-            let has_stopped = HostDetails::read(&host.report.details).state == "stopped";
-            host.report.name == self.parts.name && !has_stopped
+        let there = |host: &&HostRecord| {
+            host.report.instance != self.instance
+                && now.since(host.last_seen) < SILENT_AFTER
+                && HostDetails::read(&host.report.details).state != "stopped"
         };
-        let twins = hosts.iter().filter(there).filter(twins).map(|host| host.report.instance.clone());
+        let twins = hosts.iter().filter(there).filter(|host| host.report.name == self.parts.name);
+        let twins = twins.map(|host| host.report.instance.clone());
         let twins: BTreeSet<String> = twins.take(TWINS).collect();
         for instance in twins.difference(&self.reports.twins) {
             let instance: String = instance.chars().take(8).collect();
@@ -179,7 +183,11 @@ impl Driver {
     }
 
     fn state(&self) -> &'static str {
-        if self.draining { "draining" } else { "serving" }
+        match () {
+            () if self.stopping.is_some() => "stopping",
+            () if self.draining => "draining",
+            () => "serving",
+        }
     }
 
     /// The call that brings this host's report to the store.

@@ -71,8 +71,9 @@ impl Driver {
             let (run, detail) = (Some(RunId::Slot(slot)), orphans::no_plugin(&why));
             let event = Event { kind: EventKind::NoPlugin, run, attempt: None, detail };
             self.keep_what_no_claim_tells(&job, &event);
-            self.told_no_plugin(&job);
-            self.tell(&job, event);
+            if self.told_no_plugin(&job, &why) {
+                self.tell(&job, event);
+            }
         }
     }
 }

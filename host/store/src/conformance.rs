@@ -84,6 +84,7 @@ macro_rules! conformance_tests {
             checked_runs_stand_in_the_order_asked
             history_is_newest_first_and_filtered
             jobs_are_listed_with_their_newest_run
+            jobs_are_listed_in_brief
             jobs_are_listed_in_pages
             prune_forgets_runs_with_their_logs
             one_of_many_claimers_wins

@@ -449,7 +449,7 @@ fn job_view(key: &JobKey, job: &Job) -> JobView {
         hold: job.hold.clone(),
         stored: job.stored,
         unfinished: job.runs.values().filter(|run| !run.status.is_final()).count() as u64,
-        last: last.map(|(id, run)| Found { key, job, id, run }.view()),
+        last: last.map(|(id, run)| Found { key, job, id, run }.view().brief()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_lease::id::{Attempt, JobKey, RunKey};
 use leasehold_lease::log::LogLine;
 use leasehold_lease::op::Stamped;
-use leasehold_lease::run::{Hold, Run, Standing, Status};
+use leasehold_lease::run::{Hold, Outcome, Run, Standing, Status};
 use leasehold_lease::time::{Millis, Slot};
 
 use crate::error::StoreError;
@@ -93,6 +93,18 @@ pub struct RunView {
     pub run: Run,
 }
 
+impl RunView {
+    /// Without what may be large: its payload, its output (which reads as cut) and its older attempts.
+    pub(crate) fn brief(mut self) -> RunView {
+        self.run.payload = None;
+        self.run.attempts.drain(..self.run.attempts.len().saturating_sub(1));
+        if let Some(Outcome::Success { output, cut }) = &mut self.run.outcome {
+            (*output, *cut) = (Vec::new(), true);
+        }
+        self
+    }
+}
+
 /// A job as the store knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobView {
@@ -116,7 +128,7 @@ pub struct JobView {
     pub stored: u64,
     /// Unfinished runs.
     pub unfinished: u64,
-    /// The newest run by due time, if any.
+    /// The newest run by due time, if any: see [`RunView::brief`].
     pub last: Option<RunView>,
 }
 

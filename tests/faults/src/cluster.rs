@@ -143,13 +143,15 @@ impl Cluster {
         assert!(ended_well, "h{host} ended with {status:?} when it was asked to: {}", self.folder.display());
     }
 
-    /// Asks all hosts to end, and waits for that.
+    /// Asks all hosts to end, and waits for that. Those that end last take over what the others hand over.
     pub async fn end(&self) {
+        let from = clock::mono();
         for host in 0..self.hosts.len() {
             self.signal_host(host, Signal::TERM).await;
         }
         for host in 0..self.hosts.len() {
             self.host_ended(host).await;
+            self.note(Whom::Host(host), from, "ended");
         }
     }
 

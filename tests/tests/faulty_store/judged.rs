@@ -118,3 +118,29 @@ impl Judged {
         self.leases.lock().expect("nobody panics with it")
     }
 }
+
+/// The judge of effects finds what it is there to find.
+#[tokio::test]
+async fn an_effect_before_the_win_is_known_or_after_the_lease_or_of_no_lease_is_found() {
+    let ms = Duration::from_millis;
+    let (judged, job) = (Judged::new(), "default/acts".parse::<JobKey>().expect("it is a name"));
+    let (token, lease, slack) = (Token([7; 16]), ms(60_000), ms(5));
+    let before = clock::mono();
+    tokio::time::sleep(ms(2)).await;
+    judged.claims(token);
+    let sent = clock::mono();
+    judged.won(&job, token, Fence(3), lease);
+    let outlived = |at: Mono, fence: u64| {
+        let effect = Effect { attempt: 1, fence };
+        !judged.outlived(&job, &[(at, effect)], slack).is_empty()
+    };
+    let known = clock::mono();
+    assert!(!outlived(known, 3), "it is in time");
+    assert!(outlived(before, 3), "nobody knew that the run was won");
+    assert!(outlived(known, 4), "nobody won it with that fence");
+    let after = sent + lease + slack + ms(1);
+    assert!(outlived(after, 3), "the lease was over");
+    judged.renewed(token, sent + ms(10), lease);
+    assert!(!outlived(after, 3), "it was renewed");
+    assert!(outlived(after + ms(10), 3), "for so long only");
+}

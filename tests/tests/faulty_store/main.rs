@@ -92,7 +92,7 @@ fn forecast(dice: &mut Dice) -> Vec<Weather> {
 }
 
 /// All that a host asks of its store but what an orphan alone is asked for, which takes a minute to become one.
-const VERBS: [Verb; 15] = [
+const VERBS: [Verb; 17] = [
     Verb::Announce,
     Verb::Unfinished,
     Verb::Jobs,
@@ -108,6 +108,8 @@ const VERBS: [Verb; 15] = [
     Verb::Release,
     Verb::Prune,
     Verb::KeepTold,
+    Verb::KeepOffers,
+    Verb::HostOffers,
 ];
 
 /// A call is cut off before it has had its effect, and behind that.

@@ -232,6 +232,8 @@ impl Agent {
             self.tell(t, EventKind::Takeover, run, Some(attempt), "");
         }
         if !self.takes_new() {
+            let why = format!("handed over before it began: {}", self.why_nothing_new());
+            self.tell(t, EventKind::Interrupted, run, Some(attempt), why);
             self.release_stray(t, run, token);
             return self.remove(t, run);
         }

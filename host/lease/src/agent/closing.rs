@@ -112,8 +112,8 @@ impl Agent {
                 }
             }
             Close::Release => {
-                let why = if self.stopping { "the host stops" } else { "this host takes nothing new" };
-                self.tell(t, EventKind::Interrupted, run, Some(attempt), format!("handed over: {why}"));
+                let why = format!("handed over: {}", self.why_nothing_new());
+                self.tell(t, EventKind::Interrupted, run, Some(attempt), why);
                 self.remove(t, run);
             }
             Close::Shun { why } => {

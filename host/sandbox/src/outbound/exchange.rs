@@ -110,7 +110,7 @@ impl Exchange {
         // remains is reading.
         let doubt = async {
             gate.in_doubt().await;
-            if traffic.body_sent() >= body_size {
+            if traffic.is_sent(body_size) {
                 std::future::pending::<()>().await;
             }
         };

@@ -49,9 +49,9 @@ impl Traffic {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Bytes sent behind the request's head.
-    pub(super) fn body_sent(&self) -> u64 {
-        self.body_sent.load(Ordering::Relaxed)
+    /// Whether a request has gone out whole, with a body of so many bytes.
+    pub(super) fn is_sent(&self, body: u64) -> bool {
+        self.heads().request.is_none() && self.body_sent.load(Ordering::Relaxed) >= body
     }
 
     /// What was received of the response's head so far, and is forgotten with this.
@@ -245,7 +245,8 @@ mod tests {
         for size in 1..=sent.len() {
             let traffic = Traffic::new(attempt(Limits::default()), Arc::new(OpenGate));
             sent.chunks(size).for_each(|piece| traffic.note_sent(piece));
-            assert_eq!((traffic.sent(), traffic.body_sent()), (sent.len() as u64, 8), "pieces of {size}");
+            assert_eq!(traffic.sent(), sent.len() as u64, "pieces of {size}");
+            assert!(traffic.is_sent(8) && !traffic.is_sent(9), "pieces of {size}");
         }
     }
 

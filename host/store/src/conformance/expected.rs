@@ -107,7 +107,7 @@ impl Expected {
             last_offered: job.last_offered,
             stored: job.stored,
             unfinished: job.runs.values().filter(|run| !run.status.is_final()).count() as u64,
-            last: newest.map(|(id, run)| RunView { key: run_key(id), run: run.clone() }),
+            last: newest.map(|(id, run)| RunView { key: run_key(id), run: run.clone() }.brief()),
             fingerprint: job.fingerprint,
             hold: job.hold,
         }

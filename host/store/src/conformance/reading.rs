@@ -1,9 +1,9 @@
 //! Announcing, looking and pruning.
 
-use leasehold_lease::id::{JobKey, RunKey, TenantName};
+use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName};
 use leasehold_lease::log::{LogLevel, LogLine};
 use leasehold_lease::op::{Announce, Stamped, Trigger, TriggerAnswer};
-use leasehold_lease::run::{Standing, Status};
+use leasehold_lease::run::{Outcome, Standing, Status};
 use leasehold_lease::write::Change;
 
 use super::bench::{Bench, job, ms, on_demand, slot, success};
@@ -175,11 +175,31 @@ pub async fn jobs_are_listed_with_their_newest_run(bench: &Bench) {
     assert_eq!(views.iter().map(|view| view.key.clone()).collect::<Vec<_>>(), [job("a"), job("b")]);
     assert_eq!((views[0].unfinished, &views[0].last, views[0].newest_started), (0, &None, None));
     assert_eq!((views[1].unfinished, views[1].revision, views[1].newest_started), (1, 3, newer.slot()));
-    assert_eq!(views[1].last, bench.look(&job("b"), &newer).await);
+    let last = bench.look(&job("b"), &newer).await.expect("it ran").brief();
+    assert_eq!(views[1].last, Some(last));
     for view in views {
         assert_eq!(bench.store.job(&view.key).await.expect("a job").answer, Some(view));
     }
     assert_eq!(bench.store.job(&job("c")).await.expect("an answer").answer, None);
+}
+
+/// Of a job's newest run everything is listed but what may be large: a host looks at all jobs.
+pub async fn jobs_are_listed_in_brief(bench: &Bench) {
+    let (a, run) = (job("a"), on_demand("big"));
+    let RunId::OnDemand(id) = run.clone() else { unreachable!("an on-demand run has an id") };
+    let trigger = Trigger { id, payload: Some(vec![7; 100_000]), pending_max: 60 };
+    bench.store.trigger(&a, &trigger).await.expect("an answer");
+    let first = bench.win(&a, &run, &bench.terms()).await;
+    bench.release(&a, &run, first).await;
+    let (second, _) = bench.take_over(&a, &run).await;
+    bench.finish(&a, &run, second, Outcome::Success { output: vec![8; 100_000], cut: false }).await;
+    let whole = bench.look(&a, &run).await.expect("it ran");
+    assert_eq!((whole.run.payload.as_ref().map(Vec::len), whole.run.attempts.len()), (Some(100_000), 2));
+    let listed = bench.store.jobs(None, 1).await.expect("jobs").answer.remove(0).last.expect("its run");
+    assert_eq!(listed.run.payload, None);
+    assert_eq!(listed.run.outcome, Some(Outcome::Success { output: Vec::new(), cut: true }));
+    assert_eq!(listed.run.attempts, whole.run.attempts[1..]);
+    assert_eq!(listed, whole.brief());
 }
 
 /// Jobs are listed in pages, across tenants, in the order of their keys.

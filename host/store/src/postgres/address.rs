@@ -96,7 +96,7 @@ fn is_known(name: &str) -> bool {
 }
 
 /// What a session is set to: no call outlives its caller by much, and a peer that is gone is noticed.
-fn settings() -> [(&'static str, String); 14] {
+fn settings() -> [(&'static str, String); 15] {
     let ms = |duration: Duration| duration.as_millis().to_string();
     [
         // On an old server everyone may create functions in the schema public: ours use none but the server's own.
@@ -108,6 +108,8 @@ fn settings() -> [(&'static str, String); 14] {
         ("enable_hashjoin", "off".into()),
         ("enable_mergejoin", "off".into()),
         ("jit", "off".into()),
+        // Left alone, the server plans each statement anew for its first five calls: half of a hand-over was planning.
+        ("plan_cache_mode", "force_generic_plan".into()),
         // The functions lock a job and then read it: that must be the newest, whatever the database's default is.
         ("default_transaction_isolation", "read committed".into()),
         ("statement_timeout", ms(CALL_LIMIT)),

@@ -30,6 +30,7 @@ macro_rules! function {
                 "SET LOCAL search_path = pg_catalog; SET LOCAL statement_timeout = 2000; ",
                 "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; ",
                 "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off; ",
+                "SET LOCAL plan_cache_mode = force_generic_plan; ",
                 "SELECT ordinal, at, revision, answer FROM leasehold.",
                 $function,
                 "(convert_from(decode('"

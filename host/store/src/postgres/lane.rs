@@ -304,6 +304,10 @@ async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>, idle: Option<Duration
             1 => alone(&mut link, &mut patience, in_time.remove(0)).await,
             _ => together(&mut link, &mut patience, in_time).await,
         }
+        // A call has made it anew, or lost it.
+        if !link.is_ready() {
+            care_at = idle.map(|idle| now() + idle);
+        }
     }
 }
 

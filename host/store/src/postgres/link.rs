@@ -37,8 +37,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// From one attempt to connect to the next, after the first and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-/// After how long an idle connection that could not be made is looked after again, and one that could not rehearse: what
-/// forbids that seldom passes within seconds.
+/// After how long an idle connection that could not be made is looked after again, and any other one. One that could not
+/// rehearse is among these: what forbids that seldom passes within seconds.
 const CARE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
 /// Between the time at which the server gives a lock up and the deadline, so that the caller learns what became of it.
@@ -133,24 +133,30 @@ impl Link {
         Ok(())
     }
 
-    /// Makes the connection ready for a call that is to be quick, while there is none: connects, or connects anew where it
-    /// is time, and has the session read the functions. Answers when it is to be looked after again.
+    /// Whether it is ready for a call that is to be quick: see [`Link::care`].
+    pub(super) fn is_ready(&self) -> bool {
+        self.db.is_some() && self.rehearsed
+    }
+
+    /// Makes the connection ready for a call that is to be quick, while there is none: connects, where it was lost or its
+    /// time is over, and has the session read the functions. Answers when it is to be looked after again.
     pub(super) async fn care(&mut self) -> Instant {
-        if self.rehearsed && now() < self.renew_at {
-            return self.renew_at;
-        }
         let deadline = now() + CALL_LIMIT;
-        let mut db = match self.connected(deadline).await {
+        let db = match self.connected(deadline).await {
+            Ok(db) => self.recognized(db, deadline).await,
+            Err(fault) => Err(fault),
+        };
+        let mut db = match db {
             Ok(db) => db,
             Err(fault) => {
-                tracing::debug!(server = self.server(), ?fault, "an idle connection is not there yet");
+                tracing::debug!(server = self.server(), ?fault, "an idle connection is not ready yet");
                 return now() + CARE.0;
             }
         };
         // A pooler's sessions are not ours.
         if !self.rehearsed && self.place.address.transport == Transport::Prepared {
             match timeout_at(deadline, rehearsal::rehearse(&mut db)).await {
-                Ok(Ok(())) => {}
+                Ok(Ok(_)) => {}
                 // Whatever it was, a call will meet it and tell; this one had nothing to do.
                 failed => {
                     tracing::debug!(server = self.server(), ?failed, "a session could not rehearse");
@@ -161,7 +167,7 @@ impl Link {
         self.rehearsed = true;
         self.used = now();
         self.db = Some(db);
-        self.renew_at
+        self.renew_at.min(now() + CARE.1)
     }
 
     /// The connection: the one there is, if it still answers, or a new one.

@@ -37,6 +37,10 @@ const QUIET: Duration = Duration::from_secs(30);
 /// From one attempt to listen to the next.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How often the connection for hints is used though there is none, so that it is there for the next one, made anew in
+/// time, and knows the function: a host that hands over is gone a moment after it.
+const KEPT_READY: Duration = Duration::from_secs(60);
+
 /// Sends hints to other hosts and hears theirs. Dropping it ends both.
 pub(super) struct Hints {
     queue: mpsc::Sender<Hint>,
@@ -84,16 +88,14 @@ struct WakeAsk {
 
 /// Sends what has gathered while the last message was under way, in one transaction.
 async fn send(mut hints: mpsc::Receiver<Hint>, mut link: Link) {
-    // Ahead of the first hint, and so that the session knows the function: a host that hands over is gone a moment after it.
-    let nothing = to_json(&WakeAsk { jobs: BTreeSet::new() });
-    if let Err(fault) = link.call(&WAKE, &nothing, CALL_LIMIT, deadline()).await {
-        tracing::debug!(server = link.server(), ?fault, "hints are sent when the server is back");
-    }
-    while let Some(first) = hints.recv().await {
-        let mut gathered = vec![first];
-        while let Ok(next) = hints.try_recv() {
-            gathered.push(next);
-        }
+    let mut quiet = Duration::ZERO;
+    loop {
+        let gathered = match timeout(quiet, hints.recv()).await {
+            Ok(None) => return,
+            Ok(Some(first)) => [first].into_iter().chain(std::iter::from_fn(|| hints.try_recv().ok())).collect(),
+            Err(_) => Vec::new(),
+        };
+        quiet = KEPT_READY;
         let (jobs, waiting): (BTreeSet<String>, Vec<_>) =
             gathered.into_iter().map(|hint| (hint.job.to_string(), hint.told)).unzip();
         if let Err(fault) = link.call(&WAKE, &to_json(&WakeAsk { jobs }), CALL_LIMIT, deadline()).await {

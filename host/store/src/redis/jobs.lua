@@ -3,7 +3,7 @@
 -- Keys: see lib/job.lua.
 -- Arguments: the jobs
 -- Answers: now; for each job: 1, revision, newest started, newest skipped, its offer (since, fingerprint, last
---   offered), its hold (until, note), bytes stored, unfinished runs, and its newest run as lib/view.lua shows it; or,
+--   offered), its hold (until, note), bytes stored, unfinished runs, and its newest run as lib/view.lua shows it in brief; or,
 --   where a record cannot be read: nothing, the reason
 
 local now = clock()
@@ -28,7 +28,7 @@ local function newest(job)
     local record, end_of_it = final_run(job, last)
     offer(last, record, end_of_it[1], end_of_it)
   end
-  return id and view(job, id, run, status, ending)
+  return id and view(job, id, run, status, ending, true)
 end
 
 local function look(name)

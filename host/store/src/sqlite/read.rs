@@ -155,7 +155,12 @@ pub(super) fn job(db: &Connection, key: &JobKey) -> Result<Option<JobView>, Faul
 
 fn job_view(db: &Connection, key: JobKey, row: i64, job: Job) -> Result<JobView, Fault> {
     let newest = (row, None::<&str>, None::<i64>, 1);
-    let last = views(db, &key, include_str!("sql/history_of_job.sql"), newest)?;
+    let mut last = None;
+    if let Some((id, row, mut run)) = load::runs(db, &key, include_str!("sql/history_of_job.sql"), newest)?.pop() {
+        run.attempts = load::attempts(db, &key, row, include_str!("sql/current_attempt.sql"))?;
+        run.outcome = load::outcome(db, &key, row, &run)?;
+        last = Some(RunView { key: RunKey { job: key.clone(), run: id }, run }.brief());
+    }
     let count: i64 = db.prepare_cached(include_str!("sql/count_unfinished.sql"))?.query_row([row], |row| row.get(0))?;
     Ok(JobView {
         key,
@@ -168,7 +173,7 @@ fn job_view(db: &Connection, key: JobKey, row: i64, job: Job) -> Result<JobView,
         hold: job.hold,
         stored: job.stored,
         unfinished: count.cast_unsigned(),
-        last: last.into_iter().next(),
+        last,
     })
 }
 

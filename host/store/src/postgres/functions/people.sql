@@ -1,14 +1,16 @@
 -- What people look at: whole runs, jobs, what hosts were told, hosts. Arguments and answers as in read.sql.
 
--- All that is kept of a run, as JSON; texts that no rule looks into stay texts.
-CREATE OR REPLACE FUNCTION leasehold.whole_run(job leasehold.jobs, r leasehold.runs) RETURNS json
+-- All that is kept of a run, as JSON; texts that no rule looks into stay texts. In brief without what may be large: its
+-- payload, its output and its older attempts.
+CREATE OR REPLACE FUNCTION leasehold.whole_run(job leasehold.jobs, r leasehold.runs, brief boolean) RETURNS json
 LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
         'run', json_build_object('tenant', job.tenant, 'name', job.name, 'slot', r.slot, 'demand', r.demand),
         'status', r.status, 'due', r.due, 'lease_end', r.lease_end, 'released', r.released, 'starts', r.starts,
         'hand_overs', r.hand_overs, 'ended_at', r.ended_at, 'cancelled', r.cancelled, 'state_size', r.state_size,
-        'kept_size', r.kept_size, 'progress', r.progress, 'outcome', r.outcome,
-        'payload', CASE WHEN r.demand <> '' THEN (
+        'kept_size', r.kept_size, 'progress', r.progress,
+        'outcome', CASE WHEN brief AND r.status = 'success' THEN '{"success":{"output":"","cut":true}}' ELSE r.outcome END,
+        'payload', CASE WHEN r.demand <> '' AND NOT brief THEN (
             SELECT encode(p.payload, 'hex') FROM leasehold.payloads p
             WHERE p.job_id = r.job_id AND p.slot = r.slot AND p.demand = r.demand) END,
         'current', CASE WHEN r.attempt > 0 THEN json_build_object(
@@ -16,7 +18,7 @@ LANGUAGE sql STABLE AS $$
             'ended_at', r.attempt_ended_at, 'ended', r.attempt_end, 'usage', r.usage,
             'write_number', r.write_number, 'write_word', r.write_word,
             'log_number', r.log_number, 'log_word', r.log_word) END,
-        'older', CASE WHEN r.attempt > 1 THEN (
+        'older', CASE WHEN r.attempt > 1 AND NOT brief THEN (
             SELECT json_agg(json_build_object(
                 'attempt', a.attempt, 'token', a.token, 'fence', a.fence, 'meta', a.meta, 'started_at', a.started_at,
                 'ended_at', a.ended_at, 'ended', a.ended, 'usage', a.usage,
@@ -35,7 +37,7 @@ BEGIN
     PERFORM leasehold.guard(doc);
     RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
     RETURN QUERY
-    SELECT 0, at, j.revision, leasehold.whole_run(j, r)::text
+    SELECT 0, at, j.revision, leasehold.whole_run(j, r, false)::text
     FROM leasehold.jobs j JOIN leasehold.runs r ON r.job_id = j.id
     WHERE j.namespace = doc->>'namespace' AND j.tenant = doc->>'tenant' AND j.name = doc->>'name'
         AND r.slot = (doc->>'slot')::bigint AND r.demand = doc->>'demand';
@@ -101,13 +103,13 @@ BEGIN
     RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
     IF doc->>'tenant' IS NULL THEN
         RETURN QUERY
-        SELECT 0, at, j.revision, leasehold.whole_run(j, r)::text
+        SELECT 0, at, j.revision, leasehold.whole_run(j, r, false)::text
         FROM leasehold.newest_of_all(doc->>'namespace', first_due, doc->>'status', top) r
         CROSS JOIN LATERAL (SELECT * FROM leasehold.jobs j WHERE j.id = r.job_id OFFSET 0) j
         ORDER BY r.due DESC, j.tenant, j.name, r.slot, r.demand LIMIT top;
     ELSE
         RETURN QUERY
-        SELECT 0, at, j.revision, leasehold.whole_run(j, r)::text
+        SELECT 0, at, j.revision, leasehold.whole_run(j, r, false)::text
         FROM leasehold.jobs j CROSS JOIN LATERAL leasehold.newest_runs(j.id, first_due, doc->>'status', top) r
         WHERE j.namespace = doc->>'namespace' AND j.tenant = doc->>'tenant' AND j.name = doc->>'name'
         ORDER BY r.due DESC, r.slot, r.demand;
@@ -115,7 +117,7 @@ BEGIN
 END
 $$;
 
--- A job with its newest run.
+-- A job with its newest run, in brief.
 CREATE OR REPLACE FUNCTION leasehold.whole_job(j leasehold.jobs) RETURNS json
 LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
@@ -124,7 +126,7 @@ LANGUAGE sql STABLE AS $$
         'last_offered', j.last_offered, 'hold', j.hold, 'stored', j.stored,
         'unfinished', j.running + j.pending,
         'last', (
-            SELECT leasehold.whole_run(j, r)
+            SELECT leasehold.whole_run(j, r, true)
             FROM leasehold.newest_runs(j.id, -9223372036854775808, NULL, 1) r))
 $$;
 

@@ -11,21 +11,26 @@ local function attempt_of(run, ending)
   }
 end
 
--- All that is kept of a run: run, status, numbers and texts, outcome, payload, and its attempts in no order.
-local function view(job, id, run, status, ending)
-  local payload = string.byte(id) == 58 and redis.call('HGET', KEYS[1] .. 'payload:' .. job.name, id)
+-- All that is kept of a run: run, status, numbers and texts, outcome, payload, and its attempts in no order. In brief
+-- without what may be large: its payload, its output and its older attempts.
+local function view(job, id, run, status, ending, brief)
+  local payload = not brief and string.byte(id) == 58 and redis.call('HGET', KEYS[1] .. 'payload:' .. job.name, id)
+  local outcome = ending and ending[2] or false
+  if brief and status == 'success' then
+    outcome = '1'
+  end
   local attempts, tail = {}, read_tail(run)
   if run.attempt > 0 then
     attempts[1] = attempt_of(run, ending)
   end
-  if run.attempt > 1 then
+  if run.attempt > 1 and not brief then
     for _, older in ipairs(redis.call('HVALS', KEYS[1] .. 'attempts:' .. job.name .. ':' .. id)) do
       attempts[#attempts + 1] = attempt_of(read_run(older))
     end
   end
   return {
     id, status, run.due, run.lease_end, run.released, run.starts, run.hand_overs, known(run.state_size), run.kept_size,
-    tail.reason, tail.progress, known(run.ended_at), ending and ending[2] or false, payload, attempts,
+    tail.reason, tail.progress, known(run.ended_at), outcome, payload, attempts,
   }
 end
 

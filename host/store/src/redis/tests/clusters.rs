@@ -57,6 +57,7 @@ async fn a_cluster_passes_the_suite() {
         checked_runs_stand_in_the_order_asked
         history_is_newest_first_and_filtered
         jobs_are_listed_with_their_newest_run
+        jobs_are_listed_in_brief
         jobs_are_listed_in_pages
         one_of_many_claimers_wins
     }
