@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Agent, Chance, Input, Now};
-use leasehold_lease::id::{JobKey, TenantName};
+use leasehold_lease::id::{JobKey, TenantName, Token};
 use leasehold_lease::policy::StopForce;
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Plugin, Sandbox, Signal};
@@ -202,6 +202,7 @@ impl Driver {
             self.act_on_time();
             self.send_checks();
             if self.has_ended() {
+                self.let_go();
                 self.last_words().await;
                 return self.make_way().await;
             }
@@ -408,6 +409,13 @@ impl Driver {
             tracing::info!("stopped: nothing is left running here");
         }
         idle
+    }
+
+    /// What still runs is left to its lease, which is renewed no more.
+    fn let_go(&self) {
+        for token in self.guests.keys() {
+            self.heart.drop_hold(Token(*token));
+        }
     }
 
     /// Those who take over come first.

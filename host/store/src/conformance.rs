@@ -91,6 +91,7 @@ macro_rules! conformance_tests {
             histories_of_many_clients_replay_in_the_order_of_revisions
             a_clock_set_back_revives_nothing_that_a_win_found_expired
             a_takeover_of_a_future_run_does_not_block_its_job_again
+            a_win_gives_up_nothing_that_is_newer
             a_pruned_on_demand_run_does_not_run_twice_on_a_day
             a_late_copy_of_a_claim_refused_for_overlap_wins_nothing
             a_hand_over_uses_no_attempt_up

@@ -168,6 +168,22 @@ pub async fn a_takeover_of_a_future_run_does_not_block_its_job_again(bench: &Ben
     assert_eq!(expected.job.newest_started, Some(Slot(at(5_000))));
 }
 
+/// S8: after a job was unblocked, a slot may win that is older than a run that was handed over; a win gives up what is older
+/// than itself only.
+pub async fn a_win_gives_up_nothing_that_is_newer(bench: &Bench) {
+    let steps = vec![
+        (500, claim(due(500), 1, terms())),
+        (500, release(due(500), 1)),
+        (600, unblock(0)),
+        (700, claim(due(400), 2, terms())),
+        (800, finish(due(400), 2)),
+        (900, take_over(due(500), 3, terms())),
+    ];
+    let Some((answers, _)) = play(bench, steps).await else { return };
+    assert_eq!(answers[2], Answer::Unblock(UnblockAnswer::Unblocked));
+    assert!(won(&answers[3]) && won(&answers[5]), "{answers:?}");
+}
+
 /// S13: asked for again the same day, although its run is pruned.
 pub async fn a_pruned_on_demand_run_does_not_run_twice_on_a_day(bench: &Bench) {
     const DAY: i64 = 24 * 3_600_000;
