@@ -150,7 +150,12 @@ class Context:
 
 
 def as_bytes(data: Data) -> bytes:
-    return data.encode() if isinstance(data, str) else bytes(data)
+    if isinstance(data, str):
+        return data.encode()
+    # Of a number, bytes() would make as many zeros.
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"must be bytes, bytearray, memoryview or str, not {type(data).__name__}")
+    return bytes(data)
 
 
 def _stored(operation: Callable[..., T], *arguments: Any) -> T:

@@ -82,7 +82,11 @@ _HTTP = {
 
 def failure(error: BaseException) -> "Failure | Cancelled":
     """What the host is told about anything that was raised."""
-    if isinstance(error, (Failure, Cancelled)):
+    if isinstance(error, Cancelled):
+        return error
+    if isinstance(error, Failure):
+        if error.__cause__ is not None:
+            error.details.setdefault("cause", _title(error.__cause__))
         return error
     if isinstance(error, (StorageError, HttpError)) and error.case == "lost":
         return Cancelled("lost")
@@ -98,11 +102,14 @@ def failure(error: BaseException) -> "Failure | Cancelled":
 
 def _exception(error: BaseException) -> Permanent:
     """Nobody caught it. Of a long traceback the end is kept, where the error is."""
-    title = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     stack = "".join(traceback.format_exception(error)).encode("utf-8", "replace")
     stack = stack[-_MOST:].decode("utf-8", "ignore")
-    message = title.encode("utf-8", "replace")[:_MOST].decode("utf-8", "ignore")
-    return Permanent("exception", message, {"stack": stack})
+    return Permanent("exception", _title(error), {"stack": stack})
+
+
+def _title(error: BaseException) -> str:
+    title = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return title.encode("utf-8", "replace")[:_MOST].decode("utf-8", "ignore")
 
 
 def storage_error(error: ContractError) -> StorageError:

@@ -1,5 +1,6 @@
 """A handler, and the way of one run through it: payload in, function, payload out."""
 
+import inspect
 import json
 from typing import Any, Callable, Optional, TypeVar, overload
 
@@ -27,6 +28,9 @@ def handler(function: Optional[F] = None, *, input: str = "json") -> "F | Callab
 
     def register(function: F) -> F:
         global _registered
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            name = getattr(function, "__name__", "the handler")
+            raise TypeError(f"{name} is async: write `def` without `async`; calls of the context are not awaited")
         function.__leasehold_input__ = input  # type: ignore[attr-defined]
         _registered = (function, input)
         return function

@@ -2,7 +2,7 @@
 
 import json as jsons
 import math
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Iterable, Iterator, Mapping, Optional
 from urllib.parse import urlencode
 
 from ._context import Data, as_bytes
@@ -80,15 +80,15 @@ def request(
 
     Raises `HttpError`. A mapping as `data` is sent as a form, `json` as JSON; redirects are not followed.
     """
-    if params:
-        url += ("&" if "?" in url else "?") + urlencode(params)
+    if query := _encoded(params or {}):
+        url += ("&" if "?" in url else "?") + query
     sent = {name.lower(): well_formed(value) for name, value in (headers or {}).items()}
     body: Optional[bytes] = None
     if json is not None:
         body = jsons.dumps(json, ensure_ascii=False).encode()
         sent.setdefault("content-type", "application/json")
     elif isinstance(data, Mapping):
-        body = urlencode(data).encode()
+        body = _encoded(data).encode()
         sent.setdefault("content-type", "application/x-www-form-urlencoded")
     elif data is not None:
         body = as_bytes(data)
@@ -99,6 +99,15 @@ def request(
     except ContractError as error:
         raise http_error(error) from None
     return Response(status, answered, content, url)
+
+
+def _encoded(values: Mapping[str, object]) -> str:
+    """As a query or a form, as `requests` has it: a name once for each value of a list; what is None is left out."""
+    pairs = []
+    for name, value in values.items():
+        several = value if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else [value]
+        pairs += [(name, one) for one in several if one is not None]
+    return urlencode(pairs)
 
 
 def get(url: str, **options: Any) -> Response:

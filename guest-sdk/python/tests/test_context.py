@@ -74,6 +74,24 @@ class Storage(unittest.TestCase):
 
         TestHost().call(run)
 
+    def test_what_is_no_bytes_and_no_text_is_refused_and_nothing_is_kept(self) -> None:
+        host = TestHost()
+        host.answer = lambda request: self.fail("it was sent")
+        for keep in [
+            lambda ctx, given: ctx.kv.set("a", given),
+            lambda ctx, given: ctx.kv.compare_and_set("a", None, given),
+            lambda ctx, given: ctx.kv.compare_and_set("a", given, b""),
+            lambda ctx, given: ctx.state.save_bytes(given),
+            lambda ctx, given: leasehold.post("https://a.example", data=given),
+        ]:
+            for given in [7, True, [1, 2]]:
+                with self.assertRaisesRegex(TypeError, f"or str, not {type(given).__name__}"):
+                    host.call(keep, given)
+        self.assertEqual((host.values, host.saved), ({}, None))
+        for given in [b"\x00", bytearray(b"\x00"), memoryview(b"\x00"), "\x00"]:
+            host.call(lambda ctx, _: ctx.kv.set("a", given))
+            self.assertEqual(host.values.pop("a"), b"\x00")
+
     def test_the_stores_trouble_is_a_storage_error_with_its_limit(self) -> None:
         class Full(TestHost):
             def kv_set(self, key: str, value: bytes) -> None:
@@ -105,6 +123,20 @@ class Requests(unittest.TestCase):
         self.assertEqual((seen[0].method, seen[0].url, seen[0].json()), ("POST", "https://a.example/x?q=a+b", {"ü": 1}))
         self.assertEqual(seen[0].headers["content-type"], "application/json")
         self.assertEqual((seen[1].body, seen[1].headers["x-one"]), (b"a=%C3%BC", "1"))
+
+    def test_lists_are_a_name_for_each_value_and_none_is_left_out(self) -> None:
+        host, seen = TestHost(), []
+        host.answer = lambda request: seen.append(request) or reply()
+
+        def run(ctx: Context, _: object) -> None:
+            values = {"id": [1, None, 2], "q": "a b", "raw": b"x", "none": None, "no": []}
+            leasehold.post("https://a.example/x?y=1", params=values, data=values)
+            leasehold.get("https://a.example/x", params={"none": None})
+
+        host.call(run)
+        self.assertEqual(seen[0].url, "https://a.example/x?y=1&id=1&id=2&q=a+b&raw=x")
+        self.assertEqual(seen[0].body, b"id=1&id=2&q=a+b&raw=x")
+        self.assertEqual(seen[1].url, "https://a.example/x")
 
     def test_a_status_is_retryable_where_another_try_may_help(self) -> None:
         for status, kind in [(503, Retryable), (429, Retryable), (404, Permanent)]:

@@ -42,6 +42,18 @@ class Payloads(unittest.TestCase):
                 TestHost().call(lambda ctx, given: output)
             self.assertEqual(caught.exception.code, "bad-output")
 
+    def test_an_async_handler_is_refused_where_it_is_marked(self) -> None:
+        async def later(ctx, given):
+            return given
+
+        async def several(ctx, given):
+            yield given
+
+        for function in [later, several]:
+            for mark in [handler, handler(input="text")]:
+                with self.assertRaisesRegex(TypeError, f"{function.__name__} is async: write `def`"):
+                    mark(function)
+
     def test_a_megabyte_comes_back(self) -> None:
         text = "ü" * (1 << 19)
         self.assertEqual(TestHost().call(lambda ctx, given: given, text), text)
@@ -79,6 +91,21 @@ class Errors(unittest.TestCase):
             told = failure(error)
             assert not isinstance(told, Cancelled)
             self.assertEqual((type(told), told.code), (kind, code))
+
+    def test_the_cause_is_a_detail_of_at_most_a_kibibyte(self) -> None:
+        def told(**details: object) -> object:
+            try:
+                try:
+                    raise ValueError("ü" * 5000)
+                except ValueError as error:
+                    raise Retryable("busy", "again", details) from error
+            except Retryable as error:
+                return failure(error).details
+
+        cause = told()["cause"]
+        self.assertTrue(cause.startswith("ValueError: ü") and 1000 < len(cause.encode()) <= 1024)
+        self.assertEqual(told(cause="mine"), {"cause": "mine"})
+        self.assertEqual(failure(Permanent("a", "b")).details, {})
 
     def test_details_become_text(self) -> None:
         self.assertEqual(Permanent("bad-port", "no", {"port": 70000}).details, {"port": "70000"})
