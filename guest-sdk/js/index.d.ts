@@ -115,6 +115,7 @@ export interface Config {
 export interface FailureOptions {
   /** Kept with the run, as text: at most 32 of 1 KiB. */
   details?: Record<string, unknown>;
+  /** Its name and text become the detail `cause`. */
   cause?: unknown;
 }
 

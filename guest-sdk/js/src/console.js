@@ -1,6 +1,6 @@
 // console, as lines of the run's log.
 
-import { wellFormed } from "./errors.js";
+import { title, wellFormed } from "./errors.js";
 import { host } from "./host.js";
 
 const LEVELS = ["trace", "debug", "info", "warn", "error"];
@@ -29,11 +29,10 @@ function show(value) {
   return wellFormed(value instanceof Error ? described(value) : value);
 }
 
-/** Engines differ in whether a stack begins with the message. */
+/** Engines differ in whether a stack begins with the name and the message. */
 function described(error) {
-  const title = `${error.name}: ${error.message}`;
-  const stack = error.stack ?? "";
-  return stack.includes(error.message) ? stack : `${title}\n${stack}`;
+  const stack = String(error.stack ?? "");
+  return stack.startsWith(title(error)) ? stack : `${title(error)}\n${stack}`;
 }
 
 function isPlain(value) {

@@ -60,9 +60,11 @@ export class HttpError extends TypeError {
 
 /** What the host is told about anything that was thrown: a case of the contract's `handler-error`. */
 export function toHandlerError(thrown) {
-  const { kind, code, message, details } = failure(thrown);
+  const { kind, code, message, details, cause } = failure(thrown);
   if (kind === "cancelled") return { tag: "cancelled" };
-  const pairs = Object.entries(details).map(([key, value]) => [wellFormed(key), wellFormed(value)]);
+  const hasCause = cause !== undefined && cause !== null;
+  const all = hasCause ? { cause: cut(caused(cause)), ...details } : details;
+  const pairs = Object.entries(all).map(([key, value]) => [wellFormed(key), wellFormed(value)]);
   return { tag: kind, val: { code: wellFormed(code), message: wellFormed(message), details: pairs } };
 }
 
@@ -90,9 +92,18 @@ function fromHttp(error) {
 /** Nobody caught it. */
 function exception(thrown) {
   const isError = thrown instanceof Error;
-  const message = isError ? `${thrown.name}: ${thrown.message}` : `thrown: ${text(thrown)}`;
+  const message = isError ? title(thrown) : `thrown: ${text(thrown)}`;
   const details = isError && thrown.stack ? { stack: cut(String(thrown.stack)) } : {};
-  return new Permanent("exception", cut(message), { details });
+  return new Permanent("exception", cut(message), { details, cause: isError ? thrown.cause : undefined });
+}
+
+/** An error in a line: its name and its message. */
+export function title(error) {
+  return error.message ? `${error.name}: ${error.message}` : String(error.name);
+}
+
+function caused(cause) {
+  return cause instanceof Error ? title(cause) : text(cause);
 }
 
 /** At most 1 KiB of UTF-8, whole characters. */

@@ -111,3 +111,14 @@ test("console writes lines with their level and an object at the end as fields",
   assert.deepEqual([second.level, second.message, second.fields], ["warn", '{"a":1}', {}]);
   assert.match(third.message, /TypeError: why/);
 });
+
+test("console tells an error's name and message once, whether or not its stack begins with them", async () => {
+  const host = new TestHost();
+  const bare = Object.assign(new RangeError("at"), { stack: "    at atlas (plugin.js:1:2)" });
+  const silent = Object.assign(new RangeError(), { stack: "RangeError\n    at atlas (plugin.js:1:2)" });
+  await host.call(handler(() => [bare, silent].forEach((error) => console.error(error))));
+  assert.deepEqual(
+    host.lines.map((line) => line.message),
+    ["RangeError: at\n    at atlas (plugin.js:1:2)", "RangeError\n    at atlas (plugin.js:1:2)"],
+  );
+});

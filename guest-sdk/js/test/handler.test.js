@@ -61,6 +61,17 @@ test("long errors are cut to whole characters of at most a kibibyte", () => {
   }
 });
 
+test("the cause is a detail of at most a kibibyte, unless there is one of that name", () => {
+  const cause = new TypeError("ü".repeat(5000));
+  const { details } = outcome(new Retryable("busy", "again", { cause, details: { port: 7 } }));
+  assert.ok(details.cause.startsWith("TypeError: ü") && details.port === "7", JSON.stringify(details));
+  const size = new TextEncoder().encode(details.cause).length;
+  assert.ok(size > 1000 && size <= 1024, String(size));
+  assert.deepEqual(outcome(new Permanent("a", "b", { cause: "odd", details: { cause: "mine" } })).details, { cause: "mine" });
+  assert.deepEqual(outcome(new Permanent("a", "b", { cause: { odd: 1 } })).details, { cause: '{"odd":1}' });
+  assert.equal(outcome(new Error("outer", { cause: new Error("inner") })).details.cause, "Error: inner");
+});
+
 test("trouble with the host has a kind and a code", () => {
   assert.deepEqual(outcome(new StorageError({ tag: "lost" })), { kind: "cancelled" });
   assert.deepEqual(outcome(new HttpError({ tag: "lost" })), { kind: "cancelled" });
