@@ -40,7 +40,7 @@
 //
 // # Panics
 //
-// A panic that nobody recovers from ends the program, as always in Go: the run fails with the code exit, and the panic's
+// A panic that nobody recovers from ends the program, as always in Go: the run fails with the code trap, and the panic's
 // text and its goroutines are in the run's log.
 package leasehold
 
