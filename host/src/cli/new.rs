@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use leasehold_lease::id::JobName;
+use leasehold_lease::id::{JobName, NameError};
 use serde::Serialize;
 
 use super::error::CliError;
@@ -89,8 +89,10 @@ impl Lang {
     }
 }
 
-fn name(text: &str) -> Result<String, String> {
-    text.parse::<JobName>().map(|name| name.as_str().to_owned()).map_err(|error| error.to_string())
+/// A plugin's file has a name by the rules of jobs' names.
+fn name(text: &str) -> Result<String, NameError> {
+    let name = text.parse::<JobName>().map_err(|error| NameError { what: "plugin name", ..error })?;
+    Ok(name.as_str().to_owned())
 }
 
 fn next_steps(folder: &Path, build: &str, test: &str) -> String {

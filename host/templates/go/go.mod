@@ -1,4 +1,4 @@
-module plugins/plugin-name
+module example.invalid/plugin
 
 go 1.25
 

@@ -42,8 +42,10 @@ impl Name {
         Name { name: name.to_owned(), identifier }
     }
 
+    /// Puts it into a template's text. What is put in is not looked at again: a name may hold what templates have.
     pub(super) fn put_into(&self, text: &str) -> String {
-        text.replace(NAME, &self.name).replace(IDENTIFIER, &self.identifier)
+        let between: Vec<String> = text.split(NAME).map(|part| part.replace(IDENTIFIER, &self.identifier)).collect();
+        between.join(&self.name)
     }
 }
 

@@ -9,9 +9,24 @@ fn a_name_is_put_into_names_and_identifiers() {
     let put = |name: &str, text: &str| Name::new(name).put_into(text);
     assert_eq!(put("nightly.report-2", "plugin-name.toml: plugin_name"), "nightly.report-2.toml: nightly_report_2");
     assert_eq!(put("1st", "plugin-name plugin_name"), "1st _1st");
+    // Names that hold what templates have.
+    assert_eq!(put("my_plugin_name", "plugin-name plugin_name"), "my_plugin_name my_plugin_name");
+    assert_eq!(put("my-plugin-name", "plugin-name plugin_name"), "my-plugin-name my_plugin_name");
     assert_eq!(name("nightly-report").as_deref(), Ok("nightly-report"));
     for bad in ["", "../x", "A", "a b", ".a", "a/b"] {
         assert!(name(bad).is_err(), "{bad}");
+    }
+    let told = name("Hello").expect_err("it has a capital").to_string();
+    assert!(told.starts_with("plugin name \"Hello\" is not a name: "), "{told}");
+}
+
+#[test]
+fn a_module_of_go_is_named_alike_whatever_the_plugin_is() {
+    let go_mod = Lang::Go.contents().template.iter().find(|file| file.path == "go.mod").expect("it is a module");
+    let text = std::str::from_utf8(go_mod.content).expect("text");
+    // Go takes no path whose parts are `con` or end in a dot, as names of plugins may.
+    for taken in ["con", "x."] {
+        assert_eq!(Name::new(taken).put_into(text), text);
     }
 }
 
