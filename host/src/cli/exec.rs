@@ -84,8 +84,9 @@ pub(super) struct Exec {
 
 /// Why no request is sent, whatever manifests and operators say.
 const NO_REQUESTS: &str = "`leasehold exec` grants nothing, so a handler's requests can be tried on a host only";
-/// The code of the SDKs for an input that is not what the handler wants.
-const BAD_INPUT: &str = "bad-input";
+/// What a handler ends as whose payload is missing: the codes of the SDKs for an input that is not what the handler
+/// wants, and for an exception that nobody caught, as when it reads a field of nothing.
+const PERHAPS_NO_PAYLOAD: [&str; 2] = ["bad-input", "exception"];
 
 /// A sandbox with this person's compiled code; without any that lasts where there is no place for it.
 fn sandbox() -> Result<Sandbox, CliError> {
@@ -197,15 +198,21 @@ impl Exec {
         match end {
             End::Success(output) => print_output(&output, out).map(|()| Exit::Success),
             End::Failed(failure) => {
-                let hint = match (&self.payload, failure.code.as_str()) {
-                    (None, BAD_INPUT) => "\n  it was given no payload: write --payload and JSON, or --payload @FILE",
-                    _ => "",
-                };
-                Err(CliError::Handler(failure_text(&self.file.to_string_lossy(), &failure) + hint))
+                let told = failure_text(&self.file.to_string_lossy(), &failure);
+                Err(CliError::Handler(told + self.hint(&failure.code)))
             }
             End::Interrupted => {
                 Err(CliError::Handler(format!("{} was interrupted", plain(&self.file.to_string_lossy()))))
             }
+        }
+    }
+
+    /// What a failure with this code may come of, where that is told by what was asked for.
+    fn hint(&self, code: &str) -> &'static str {
+        if self.payload.is_none() && PERHAPS_NO_PAYLOAD.contains(&code) {
+            "\n  it was given no payload: write --payload and JSON, or --payload @FILE"
+        } else {
+            ""
         }
     }
 }
@@ -378,6 +385,15 @@ mod tests {
             assert!(matches!(input(file), Err(CliError::PayloadFile { .. })), "{file}");
         }
         assert_eq!(exec("").input().unwrap(), b"");
+    }
+
+    #[test]
+    fn a_missing_payload_is_a_hint_where_it_may_be_why() {
+        for code in ["bad-input", "exception"] {
+            assert!(exec("").hint(code).contains("it was given no payload: write --payload"), "{code}");
+            assert_eq!(exec("--payload 7").hint(code), "");
+        }
+        assert_eq!(exec("").hint("timeout"), "");
     }
 
     #[test]
