@@ -6,6 +6,7 @@
 # that the Makefiles of the templates and the build scripts take.
 # shellcheck shell=bash
 
+# README.md names them as well.
 GO_VERSION=1.27.3
 ZIG_VERSION=0.17.1
 GO_HOME=$CACHE/languages/go-$GO_VERSION
