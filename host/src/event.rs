@@ -1,6 +1,8 @@
 //! What a host tells about its runs: an event a line, for people or as JSON.
 
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use leasehold_lease::agent::Event;
@@ -65,7 +67,7 @@ impl Printer {
     /// For people, coloured on a terminal only; or a JSON object a line.
     pub fn new(json: bool) -> Printer {
         let colour = !json && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Printer::onto(Stdout { broken: false }, json, colour)
+        Printer::onto(Stdout::new(), json, colour)
     }
 
     fn onto(out: impl Write + Send + 'static, json: bool, colour: bool) -> Printer {
@@ -104,24 +106,44 @@ impl Events for Printer {
     }
 }
 
-/// Standard output. The first failure to write is told; after that, nobody reads.
-struct Stdout {
-    broken: bool,
+/// Standard output, by a descriptor of its own: where nobody reads, this thread waits and holds no lock that others want. An
+/// event that cannot be written is lost, which is told once until one can; after a reader has gone, nobody is told any more.
+struct Stdout<W = File> {
+    out: Option<W>,
+    /// What was written last is not whole.
+    half: bool,
 }
 
-impl Write for Stdout {
+impl Stdout {
+    fn new() -> Stdout {
+        let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+        let out = out.inspect_err(|error| tracing::warn!(%error, "events are not printed; the host goes on"));
+        Stdout { out: out.ok(), half: false }
+    }
+}
+
+impl<W: Write> Write for Stdout<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.broken
-            && let Err(error) = io::stdout().lock().write_all(bytes)
-        {
-            self.broken = true;
-            tracing::warn!(%error, "events can no longer be printed; the host goes on");
+        let Some(out) = &mut self.out else { return Ok(bytes.len()) };
+        // A line that was cut ends where it is.
+        let began: &[u8] = if self.half { b"\n" } else { b"" };
+        match out.write_all(&[began, bytes].concat()) {
+            Ok(()) => self.half = false,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.out = None;
+                tracing::warn!(%error, "events can no longer be printed; the host goes on");
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.half, true) {
+                    tracing::warn!(%error, "events are lost: standard output does not take them; the host goes on");
+                }
+            }
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.broken { Ok(()) } else { io::stdout().lock().flush() }
+        Ok(())
     }
 }
 
@@ -185,5 +207,35 @@ mod tests {
         assert_eq!(value["event"], "failed");
         assert_eq!(value["run"], "1970-01-01T00:00:00.000Z");
         assert_eq!(value["attempt"], 2);
+    }
+
+    /// Takes what it is told to.
+    struct Disk(Vec<u8>, Vec<io::Result<usize>>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let took = self.1.pop().unwrap_or(Ok(bytes.len()))?;
+            self.0.extend_from_slice(&bytes[..took]);
+            Ok(took)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_loses_the_events_of_its_time_and_a_reader_that_is_gone_all() {
+        let full = || Err(io::Error::from(ErrorKind::StorageFull));
+        let mut out = Stdout { out: Some(Disk(Vec::new(), vec![full(), full(), Ok(3)])), half: false };
+        for line in ["first\n", "second\n", "third\n"] {
+            out.write_all(line.as_bytes()).unwrap();
+        }
+        let disk = out.out.as_mut().expect("it is there");
+        assert_eq!(String::from_utf8_lossy(&disk.0), "fir\nthird\n");
+        disk.1 = vec![Err(io::Error::from(ErrorKind::BrokenPipe))];
+        out.write_all(b"fourth\n").unwrap();
+        assert!(out.out.is_none());
+        out.write_all(b"fifth\n").unwrap();
     }
 }

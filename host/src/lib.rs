@@ -23,6 +23,6 @@ pub mod status;
 mod throttle;
 pub mod zones;
 
-pub use driver::{SILENT_AFTER, guest_limits};
+pub use driver::{guest_limits, is_silent};
 pub use host::{Host, HostParts, StartError, TenantQuota};
 pub use leasehold_sandbox::regular_file;

@@ -10,15 +10,25 @@ use crate::time::{Millis, Slot};
 
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} {:?} is not a name: {reason}; use 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit", shown(.text))]
+#[error("{what} {:?} is not a name: {reason}; use {}", shown(.text), form(.what))]
 pub struct NameError {
-    /// "tenant" or "job".
+    /// "tenant", "job" or "run id".
     pub what: &'static str,
     /// What was given.
     pub text: String,
     /// Which rule it breaks.
     pub reason: &'static str,
 }
+
+/// What such a name may be.
+fn form(what: &str) -> &'static str {
+    match what {
+        RUN_ID => "1 to 128 visible characters of ASCII",
+        _ => "1 to 64 of a-z 0-9 . _ - and begin with a letter or digit",
+    }
+}
+
+const RUN_ID: &str = "run id";
 
 /// A foreign text as far as an error message may repeat it.
 fn shown(text: &str) -> String {
@@ -156,7 +166,7 @@ impl DemandId {
 impl FromStr for DemandId {
     type Err = NameError;
     fn from_str(text: &str) -> Result<DemandId, NameError> {
-        let refuse = |reason| Err(NameError { what: "run id", text: text.to_owned(), reason });
+        let refuse = |reason| Err(NameError { what: RUN_ID, text: text.to_owned(), reason });
         match text.len() {
             0 => refuse("it is empty"),
             129.. => refuse("it is longer than 128 bytes"),

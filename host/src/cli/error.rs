@@ -90,8 +90,8 @@ pub(super) enum CliError {
         /// Which.
         run: RunKey,
     },
-    /// An on-demand run that was asked for again after its record was pruned.
-    #[error("the run {run} has ended and its record is pruned; ask for another id")]
+    /// An on-demand run that was asked for again, and is waited for, after its record was pruned.
+    #[error("the run {run} has ended before, and how it ended is no longer kept (history_size)")]
     Pruned {
         /// Which.
         run: RunKey,

@@ -1,8 +1,8 @@
 //! `leasehold hosts`: the hosts that share the store, and what each says of itself.
 
 use clap::Args;
-use leasehold::SILENT_AFTER;
 use leasehold::fellows::{HostDetails, HostOffers, PluginDetails};
+use leasehold::is_silent;
 use leasehold_lease::time::Millis;
 use leasehold_store::{Checked, HostRecord};
 use serde::Serialize;
@@ -70,7 +70,7 @@ impl HostRow {
         let silent = now.since(host.last_seen);
         let state = match details.state.as_str() {
             "stopped" => "stopped",
-            _ if silent >= SILENT_AFTER => "silent",
+            _ if is_silent(host, now) => "silent",
             "stopping" => "stopping",
             // It hears of it with its next report.
             _ if host.orders.drain => "draining",

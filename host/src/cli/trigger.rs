@@ -44,6 +44,9 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How long a store that does not answer is asked for a run that is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// From one look to the next whether a host offers the job of a run that is waited for.
+const OFFERED: Duration = Duration::from_secs(60);
+
 /// What was asked for.
 #[derive(Debug, Serialize)]
 struct Triggered {
@@ -70,14 +73,16 @@ impl Trigger {
         let status = match patiently(|| store.trigger(&self.job, &trigger)).await?.answer {
             TriggerAnswer::Stored => "pending",
             TriggerAnswer::Exists(status) => status.word(),
-            TriggerAnswer::Ended => return Err(CliError::Pruned { run: key }),
+            TriggerAnswer::Ended if self.wait => return Err(CliError::Pruned { run: key }),
+            TriggerAnswer::Ended => "ended",
             TriggerAnswer::Full => return Err(CliError::PendingFull { job: self.job.clone(), pending_max }),
         };
+        let long = tenant.policy.lease.max(op::ANNOUNCE_EVERY) * 2;
         if status == "pending" {
-            warn_if_not_offered(&known, tenant.policy.lease.max(op::ANNOUNCE_EVERY) * 2);
+            warn_if_not_offered(&known, long);
         }
         if self.wait {
-            let Checked { now, answer } = wait(store.as_ref(), &key).await?;
+            let Checked { now, answer } = wait(store.as_ref(), &key, long).await?;
             return tell(&answer, now, out);
         }
         let triggered = Triggered { job: key.job.to_string(), run: key.run.to_string(), status };
@@ -111,9 +116,11 @@ fn warn_if_not_offered(known: &Checked<JobView>, long: Duration) {
     }
 }
 
-/// Waits until the run has ended. Its steps are shown on a terminal.
-async fn wait(store: &dyn LeaseStore, key: &RunKey) -> Result<Checked<RunView>, CliError> {
+/// Waits until the run has ended. Its steps are shown on a terminal, and it is said when no host has offered its job for
+/// `long`.
+async fn wait(store: &dyn LeaseStore, key: &RunKey, long: Duration) -> Result<Checked<RunView>, CliError> {
     let mut heard = clock::mono();
+    let mut asked = heard;
     let mut steps = Steps { shown: String::new(), terminal: io::stderr().is_terminal() };
     loop {
         match store.show(key).await {
@@ -123,6 +130,13 @@ async fn wait(store: &dyn LeaseStore, key: &RunKey) -> Result<Checked<RunView>, 
             Ok(Checked { now, answer: Some(answer) }) => {
                 heard = clock::mono();
                 steps.show(&answer, now);
+                if heard.since(asked) >= OFFERED {
+                    asked = heard;
+                    // What fails here fails above as well.
+                    if let Ok(Checked { now, answer: Some(answer) }) = store.job(&key.job).await {
+                        warn_if_not_offered(&Checked { now, answer }, long);
+                    }
+                }
             }
             Ok(Checked { answer: None, .. }) => return Err(CliError::NoRun { run: key.clone() }),
             Err(error @ StoreError::Rejected { .. }) => return Err(error.into()),

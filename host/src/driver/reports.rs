@@ -17,7 +17,13 @@ use crate::fellows::HostDetails;
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
 /// A host that has not been heard of for so long is not there.
-pub const SILENT_AFTER: Duration = Duration::from_secs(20);
+const SILENT_AFTER: Duration = Duration::from_secs(20);
+
+/// Whether a host has not been heard of for long, by the store's clock. One that was heard of in the future was heard of
+/// while that clock was wrong.
+pub fn is_silent(host: &HostRecord, now: Millis) -> bool {
+    now.since(host.last_seen) >= SILENT_AFTER || host.last_seen.since(now) >= SILENT_AFTER
+}
 
 /// How often the other hosts are looked at: once a lease, within these bounds.
 const LOOK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
@@ -137,7 +143,7 @@ impl Driver {
     pub(super) fn compare(&mut self, hosts: Vec<HostRecord>, now: Millis) {
         let there = |host: &&HostRecord| {
             host.report.instance != self.instance
-                && now.since(host.last_seen) < SILENT_AFTER
+                && !is_silent(host, now)
                 && HostDetails::read(&host.report.details).state != "stopped"
         };
         let twins = hosts.iter().filter(there).filter(|host| host.report.name == self.parts.name);
