@@ -2,13 +2,23 @@
 
 use std::fmt;
 
+use crate::http::HttpError;
+use crate::storage::StorageError;
+
 /// What a handler returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failed run, as the host records it: whether another try is worth it, a short code, a message and details.
 ///
 /// Every standard error converts into one, so `?` works on it: it becomes retryable with the code `error` and a message
-/// that names its sources. Say more where it matters:
+/// that names its sources. What the host said keeps its meaning, also as a source of an error of yours:
+///
+/// | | |
+/// |---|---|
+/// | [`StorageError`] | cancelled when the run is lost; retryable `storage-unavailable`; permanent `storage-too-large`, `storage-over-quota`, `storage` |
+/// | [`HttpError`] | cancelled when the run is lost; retryable `http-uncertain`, `http-unreachable`, `http-timeout`, `http`; permanent `http-denied`, `http-invalid`, `http-too-large` |
+///
+/// Say more where it matters:
 ///
 /// ```
 /// # use leasehold_guest::{Error, Result};
@@ -96,9 +106,18 @@ impl Error {
     }
 }
 
-impl<E: std::error::Error> From<E> for Error {
+/// What `?` makes of it: see [`Error`].
+impl<E: std::error::Error + 'static> From<E> for Error {
     fn from(error: E) -> Self {
-        Self::retryable("error", chain(&error))
+        let of_host = |cause: &(dyn std::error::Error + 'static)| {
+            let storage = cause.downcast_ref().map(StorageError::meaning);
+            storage.or_else(|| cause.downcast_ref().map(HttpError::meaning))
+        };
+        match causes(&error).find_map(of_host) {
+            Some((ErrorKind::Cancelled, _)) => Self::cancelled(),
+            Some((kind, code)) => Self::new(kind, code, chain(&error)),
+            None => Self::retryable("error", chain(&error)),
+        }
     }
 }
 
@@ -116,8 +135,15 @@ impl fmt::Debug for Error {
 }
 
 /// An error and its sources in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// An error and its sources.
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
 }
 
 #[cfg(test)]
@@ -147,6 +173,42 @@ mod tests {
         let error = count("many").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Retryable);
         assert_eq!(error.to_string(), "error: cannot read the count: invalid digit found in string");
+    }
+
+    #[derive(Debug)]
+    enum Mine {
+        Keeping(StorageError),
+        Telling(HttpError),
+    }
+
+    impl fmt::Display for Mine {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(match self {
+                Mine::Keeping(_) => "cannot keep it",
+                Mine::Telling(_) => "cannot tell it",
+            })
+        }
+    }
+
+    impl std::error::Error for Mine {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            match self {
+                Mine::Keeping(source) => Some(source),
+                Mine::Telling(source) => Some(source),
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_host_said_keeps_its_meaning_inside_an_error_of_the_handlers_own() {
+        let of = |error: Mine| Error::from(error);
+        let denied = of(Mine::Telling(HttpError::Denied("no".into())));
+        assert_eq!((denied.kind(), denied.code()), (ErrorKind::Permanent, "http-denied"));
+        assert_eq!(denied.message(), "cannot tell it: denied: no");
+        let away = of(Mine::Keeping(StorageError::Unavailable("it restarts".into())));
+        assert_eq!((away.kind(), away.code()), (ErrorKind::Retryable, "storage-unavailable"));
+        assert_eq!(of(Mine::Keeping(StorageError::Lost)).kind(), ErrorKind::Cancelled);
+        assert_eq!(Error::from(HttpError::Timeout).code(), "http-timeout");
     }
 
     #[test]

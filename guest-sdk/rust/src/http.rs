@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Error, Result, Run, host};
+use crate::{Error, ErrorKind, Result, Run, host};
 
 /// A request. The host adds `x-leasehold-run`, `x-leasehold-attempt` and `x-leasehold-fence`, follows no redirect, and
 /// sends a body of at most 1 MiB.
@@ -221,19 +221,20 @@ impl fmt::Display for HttpError {
     }
 }
 
-/// What `?` makes of it: `cancelled` when the run is lost, retryable `http-uncertain`, `http-unreachable` and `http-timeout`,
-/// permanent `http-denied`, `http-invalid`, `http-too-large`, and retryable `http` for the rest.
-impl From<HttpError> for Error {
-    fn from(error: HttpError) -> Self {
-        match &error {
-            HttpError::Lost => Self::cancelled(),
-            HttpError::Uncertain => Self::retryable("http-uncertain", error),
-            HttpError::Denied(_) => Self::permanent("http-denied", error),
-            HttpError::Invalid(_) => Self::permanent("http-invalid", error),
-            HttpError::Unreachable(_) => Self::retryable("http-unreachable", error),
-            HttpError::Timeout => Self::retryable("http-timeout", error),
-            HttpError::TooLarge(_) => Self::permanent("http-too-large", error),
-            HttpError::Other(_) => Self::retryable("http", error),
+impl std::error::Error for HttpError {}
+
+impl HttpError {
+    /// What `?` makes of it: see [`Error`].
+    pub(crate) fn meaning(&self) -> (ErrorKind, &'static str) {
+        match self {
+            Self::Lost => (ErrorKind::Cancelled, "cancelled"),
+            Self::Uncertain => (ErrorKind::Retryable, "http-uncertain"),
+            Self::Denied(_) => (ErrorKind::Permanent, "http-denied"),
+            Self::Invalid(_) => (ErrorKind::Permanent, "http-invalid"),
+            Self::Unreachable(_) => (ErrorKind::Retryable, "http-unreachable"),
+            Self::Timeout => (ErrorKind::Retryable, "http-timeout"),
+            Self::TooLarge(_) => (ErrorKind::Permanent, "http-too-large"),
+            Self::Other(_) => (ErrorKind::Retryable, "http"),
         }
     }
 }

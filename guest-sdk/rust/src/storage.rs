@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Error, Result, Run, host};
+use crate::{Error, ErrorKind, Result, Run, host};
 
 /// Why the host did not keep or find something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,16 +35,17 @@ impl fmt::Display for StorageError {
     }
 }
 
-/// What `?` makes of it: `cancelled` when the run is lost, retryable `storage-unavailable`, or permanent
-/// `storage-too-large`, `storage-over-quota` and `storage`.
-impl From<StorageError> for Error {
-    fn from(error: StorageError) -> Self {
-        match &error {
-            StorageError::Lost => Self::cancelled(),
-            StorageError::TooLarge(_) => Self::permanent("storage-too-large", error),
-            StorageError::OverQuota(_) => Self::permanent("storage-over-quota", error),
-            StorageError::Unavailable(_) => Self::retryable("storage-unavailable", error),
-            StorageError::Other(_) => Self::permanent("storage", error),
+impl std::error::Error for StorageError {}
+
+impl StorageError {
+    /// What `?` makes of it: see [`Error`].
+    pub(crate) fn meaning(&self) -> (ErrorKind, &'static str) {
+        match self {
+            Self::Lost => (ErrorKind::Cancelled, "cancelled"),
+            Self::TooLarge(_) => (ErrorKind::Permanent, "storage-too-large"),
+            Self::OverQuota(_) => (ErrorKind::Permanent, "storage-over-quota"),
+            Self::Unavailable(_) => (ErrorKind::Retryable, "storage-unavailable"),
+            Self::Other(_) => (ErrorKind::Permanent, "storage"),
         }
     }
 }
