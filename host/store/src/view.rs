@@ -94,7 +94,7 @@ pub struct RunView {
 }
 
 impl RunView {
-    /// Without what may be large: its payload, its output (which reads as cut) and its older attempts.
+    /// As [`JobView::last`] shows it.
     pub(crate) fn brief(mut self) -> RunView {
         self.run.payload = None;
         self.run.attempts.drain(..self.run.attempts.len().saturating_sub(1));
@@ -128,7 +128,8 @@ pub struct JobView {
     pub stored: u64,
     /// Unfinished runs.
     pub unfinished: u64,
-    /// The newest run by due time, if any: see [`RunView::brief`].
+    /// The newest run by due time, if any, without what may be large: its payload, its output (which reads as cut) and its
+    /// older attempts.
     pub last: Option<RunView>,
 }
 
