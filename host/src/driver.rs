@@ -206,6 +206,9 @@ impl Driver {
                 self.last_words().await;
                 return self.make_way().await;
             }
+            if self.stopping.is_some() && self.store.is_up() {
+                self.report_on_time(clock::mono());
+            }
             let next = self.next_wakeup();
             tokio::select! {
                 order = orders.recv() => match order {
@@ -301,8 +304,6 @@ impl Driver {
         }
         if self.stopping.is_none() {
             self.look_around(now);
-        } else if self.store.is_up() {
-            self.report_on_time(now);
         }
         let due = |stopping: &mut Stopping| {
             let (due, later) = std::mem::take(&mut stopping.force).into_iter().partition(|(at, _)| *at <= now);

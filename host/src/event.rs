@@ -110,31 +110,50 @@ impl Events for Printer {
 /// event that cannot be written is lost, which is told once until one can; after a reader has gone, nobody is told any more.
 struct Stdout<W = File> {
     out: Option<W>,
-    /// What was written last is not whole.
+    /// What was written last is not a whole line.
     half: bool,
+    /// It was told that events are lost.
+    told: bool,
 }
 
 impl Stdout {
     fn new() -> Stdout {
         let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
         let out = out.inspect_err(|error| tracing::warn!(%error, "events are not printed; the host goes on"));
-        Stdout { out: out.ok(), half: false }
+        Stdout { out: out.ok(), half: false, told: false }
+    }
+}
+
+impl<W: Write> Stdout<W> {
+    fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        while !bytes.is_empty() {
+            match out.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(took) => {
+                    self.half = bytes[took - 1] != b'\n';
+                    bytes = &bytes[took..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
 impl<W: Write> Write for Stdout<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(out) = &mut self.out else { return Ok(bytes.len()) };
         // A line that was cut ends where it is.
         let began: &[u8] = if self.half { b"\n" } else { b"" };
-        match out.write_all(&[began, bytes].concat()) {
-            Ok(()) => self.half = false,
+        match self.put(&[began, bytes].concat()) {
+            Ok(()) => self.told = false,
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.out = None;
                 tracing::warn!(%error, "events can no longer be printed; the host goes on");
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.half, true) {
+                if !std::mem::replace(&mut self.told, true) {
                     tracing::warn!(%error, "events are lost: standard output does not take them; the host goes on");
                 }
             }
@@ -227,12 +246,19 @@ mod tests {
     #[test]
     fn a_full_disk_loses_the_events_of_its_time_and_a_reader_that_is_gone_all() {
         let full = || Err(io::Error::from(ErrorKind::StorageFull));
-        let mut out = Stdout { out: Some(Disk(Vec::new(), vec![full(), full(), Ok(3)])), half: false };
+        let disk = Disk(Vec::new(), vec![full(), full(), Ok(3)]);
+        let mut out = Stdout { out: Some(disk), half: false, told: false };
         for line in ["first\n", "second\n", "third\n"] {
             out.write_all(line.as_bytes()).unwrap();
         }
         let disk = out.out.as_mut().expect("it is there");
         assert_eq!(String::from_utf8_lossy(&disk.0), "fir\nthird\n");
+        disk.1 = vec![full()];
+        for line in ["lost\n", "kept\n"] {
+            out.write_all(line.as_bytes()).unwrap();
+        }
+        let disk = out.out.as_mut().expect("it is there");
+        assert_eq!(String::from_utf8_lossy(&disk.0), "fir\nthird\nkept\n", "nothing of the lost line was written");
         disk.1 = vec![Err(io::Error::from(ErrorKind::BrokenPipe))];
         out.write_all(b"fourth\n").unwrap();
         assert!(out.out.is_none());

@@ -62,8 +62,8 @@ export class HttpError extends TypeError {
 export function toHandlerError(thrown) {
   const { kind, code, message, details, cause } = failure(thrown);
   if (kind === "cancelled") return { tag: "cancelled" };
-  const hasCause = cause !== undefined && cause !== null;
-  const all = hasCause ? { cause: cut(caused(cause)), ...details } : details;
+  const isTold = cause !== undefined && cause !== null && details?.cause === undefined;
+  const all = isTold ? { ...details, cause: cut(caused(cause)) } : details;
   const pairs = Object.entries(all).map(([key, value]) => [wellFormed(key), wellFormed(value)]);
   return { tag: kind, val: { code: wellFormed(code), message: wellFormed(message), details: pairs } };
 }

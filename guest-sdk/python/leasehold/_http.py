@@ -105,7 +105,7 @@ def _encoded(values: Mapping[str, object]) -> str:
     """As a query or a form, as `requests` has it: a name once for each value of a list; what is None is left out."""
     pairs = []
     for name, value in values.items():
-        several = value if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else [value]
+        several = value if isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray)) else [value]
         pairs += [(name, one) for one in several if one is not None]
     return urlencode(pairs)
 

@@ -12,7 +12,7 @@ use crate::time::{Millis, Slot};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {:?} is not a name: {reason}; use {}", shown(.text), form(.what))]
 pub struct NameError {
-    /// "tenant", "job" or "run id".
+    /// What it was to name: "tenant", "job", "run id", "plugin name".
     pub what: &'static str,
     /// What was given.
     pub text: String,

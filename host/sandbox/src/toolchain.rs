@@ -136,8 +136,8 @@ impl Marks {
             (emscripten, Toolchain::Emscripten),
             (tiny_go, Toolchain::TinyGo),
             (browser_go, Toolchain::GoJs),
-            (go, Toolchain::Go),
             (wit_bindgen, Toolchain::WitBindgen),
+            (go, Toolchain::Go),
             (assembly_script, Toolchain::AssemblyScript),
             (rust, Toolchain::Rust),
         ];

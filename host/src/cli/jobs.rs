@@ -205,7 +205,7 @@ fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, word
         timezone: schedule.map(|schedule| schedule.zone().to_string()),
         next: next.map(|slot| slot.to_string()),
         next_local: next.zip(schedule).map(|(slot, schedule)| next::local(slot, schedule.zone().tz())),
-        last: last.map(|view| RunRecord::new(view, now)),
+        last: last.map(|view| RunRecord::brief(view, now)),
         last_shown: last.map(|view| (status(&view.run, now), last_moved(view))),
         unfinished: view.map(|view| view.unfinished),
         last_offered: view.and_then(|view| view.last_offered).map(|at| at.to_string()),

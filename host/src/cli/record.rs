@@ -1,6 +1,6 @@
 //! The record as programs read it: stable names, times in RFC 3339, and never a token.
 
-use leasehold_lease::id::RunId;
+use leasehold_lease::id::{Attempt, RunId};
 use leasehold_lease::run::{self, Failure, Outcome, Run, Usage};
 use leasehold_lease::time::Millis;
 use leasehold_store::{LogEntry, RunView};
@@ -56,6 +56,15 @@ impl RunRecord {
             progress: run.progress.as_ref().map(ProgressRecord::new),
             attempts: None,
         }
+    }
+
+    /// A run as it is listed with its job: what was left out there is none, not empty.
+    pub(super) fn brief(view: &RunView, now: Millis) -> RunRecord {
+        let is_told = |outcome: &&Outcome| !matches!(outcome, Outcome::Success { .. });
+        let outcome = view.run.outcome.as_ref().filter(is_told).map(OutcomeRecord::new);
+        let first = view.run.attempts.first().filter(|first| first.attempt == Attempt(1));
+        let started_at = first.map(|first| first.started_at.to_string());
+        RunRecord { outcome, started_at, ..RunRecord::new(view, now) }
     }
 
     /// The same with all its attempts.
@@ -279,6 +288,18 @@ pub(super) mod tests {
             "released": false, "outcome": null, "cancelled": null, "progress": null,
         });
         assert_eq!(record, expected);
+    }
+
+    #[test]
+    fn what_a_list_of_jobs_leaves_out_is_none() {
+        let mut view = taken_over();
+        view.run.outcome = Some(Outcome::Success { output: Vec::new(), cut: true });
+        let whole = json(&RunRecord::brief(&view, Millis(0)));
+        assert_eq!((&whole["outcome"], &whole["started_at"]), (&Value::Null, &json!("1970-01-01T00:00:01.000Z")));
+        view.run.attempts.remove(0);
+        view.run.outcome = Some(Outcome::Interrupted { reason: "r".into() });
+        let brief = json(&RunRecord::brief(&view, Millis(0)));
+        assert_eq!((&brief["outcome"], &brief["started_at"]), (&json!({"reason": "r"}), &Value::Null), "{brief}");
     }
 
     #[test]

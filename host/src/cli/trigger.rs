@@ -130,7 +130,7 @@ async fn wait(store: &dyn LeaseStore, key: &RunKey, long: Duration) -> Result<Ch
             Ok(Checked { now, answer: Some(answer) }) => {
                 heard = clock::mono();
                 steps.show(&answer, now);
-                if heard.since(asked) >= OFFERED {
+                if heard.since(asked) >= OFFERED && record::status(&answer.run, now) != "running" {
                     asked = heard;
                     // What fails here fails above as well.
                     if let Ok(Checked { now, answer: Some(answer) }) = store.job(&key.job).await {

@@ -66,8 +66,8 @@ impl Driver {
 
     /// What keeps a slot from being claimed at all is an answer, too.
     pub(super) fn keep_what_no_claim_tells(&mut self, job: &JobKey, event: &Event) {
-        use EventKind::{Late, Missed, NoPlace, NoPlugin, Pending};
-        let (Some(run), NoPlace | Missed | Late | NoPlugin | Pending) = (&event.run, event.kind) else { return };
+        use EventKind::{Late, Missed, NoPlace, NoPlugin};
+        let (Some(run), NoPlace | Missed | Late | NoPlugin) = (&event.run, event.kind) else { return };
         self.keep_answer(Told {
             run: RunKey { job: job.clone(), run: run.clone() },
             host: self.parts.name.clone(),

@@ -76,7 +76,8 @@ impl Reports {
 }
 
 impl Driver {
-    /// Says what is due, and serves those who wait for memory that came back unheard. While the store is away that is left to the trials that find out whether it is back.
+    /// Says what is due, and serves those who wait for memory that came back unheard. While the store is away that is left to
+    /// the trials that find out whether it is back.
     pub(super) fn report_on_time(&mut self, now: Mono) {
         if self.reports.next <= now {
             self.reports.next = now + REPORT_EVERY;

@@ -232,7 +232,7 @@ impl Agent {
             self.tell(t, EventKind::Takeover, run, Some(attempt), "");
         }
         if !self.takes_new() {
-            let why = format!("handed over before it began: {}", self.why_nothing_new());
+            let why = format!("to be handed over before it begins: {}", self.why_nothing_new());
             self.tell(t, EventKind::Interrupted, run, Some(attempt), why);
             self.release_stray(t, run, token);
             return self.remove(t, run);

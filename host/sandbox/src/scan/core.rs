@@ -64,7 +64,8 @@ impl CoreScan {
 
     pub(super) fn facts(self) -> CoreFacts {
         // Where the type is there, that it is missing is not what is wrong.
-        let explains = |toolchain: &Toolchain| !(self.facts.embedded_type && *toolchain == Toolchain::WitBindgen);
+        let of_the_type = |toolchain: &Toolchain| matches!(toolchain, Toolchain::WitBindgen | Toolchain::Go);
+        let explains = |toolchain: &Toolchain| !(self.facts.embedded_type && of_the_type(toolchain));
         CoreFacts { toolchain: self.marks.toolchain().filter(explains), ..self.facts }
     }
 

@@ -299,13 +299,14 @@ async fn serve(mut link: Link, queued: Arc<Mutex<Queued>>, idle: Option<Duration
                 in_time.push(work);
             }
         }
+        let was_ready = link.is_ready();
         match in_time.len() {
             0 => {}
             1 => alone(&mut link, &mut patience, in_time.remove(0)).await,
             _ => together(&mut link, &mut patience, in_time).await,
         }
         // A call has made it anew, or lost it.
-        if !link.is_ready() {
+        if was_ready && !link.is_ready() {
             care_at = idle.map(|idle| now() + idle);
         }
     }

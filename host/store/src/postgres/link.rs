@@ -155,12 +155,16 @@ impl Link {
         };
         // A pooler's sessions are not ours.
         if !self.rehearsed && self.place.address.transport == Transport::Prepared {
-            match timeout_at(deadline, rehearsal::rehearse(&mut db)).await {
+            // Whatever it is, a call will meet it and tell; this one had nothing to do.
+            match timeout_at(now() + CALL_LIMIT, rehearsal::rehearse(&mut db)).await {
                 Ok(Ok(_)) => {}
-                // Whatever it was, a call will meet it and tell; this one had nothing to do.
-                failed => {
-                    tracing::debug!(server = self.server(), ?failed, "a session could not rehearse");
+                Ok(Err(error)) => {
+                    tracing::debug!(server = self.server(), %error, "a session could not rehearse");
                     return now() + CARE.1;
+                }
+                Err(_) => {
+                    tracing::debug!(server = self.server(), "a session could not rehearse in time");
+                    return now() + CARE.0;
                 }
             }
         }

@@ -126,7 +126,7 @@ impl Loaded {
     fn named(&mut self, db: &Connection, key: &JobKey, job_row: i64, id: &RunId) -> Result<(), Fault> {
         let Some((row, mut run)) = run(db, key, job_row, id)? else { return Ok(()) };
         run.attempts = attempts(db, key, row, include_str!("sql/attempts.sql"))?;
-        run.outcome = outcome(db, key, row, &run)?;
+        run.outcome = outcome(db, key, row, &run, include_str!("sql/outcome.sql"))?;
         self.keep(id.clone(), row, run);
         Ok(())
     }
@@ -281,11 +281,11 @@ fn last_write(row: &Columns<'_>, number: &str, answer: &str) -> Result<LastWrite
 }
 
 /// How a finished run ended.
-pub(super) fn outcome(db: &Connection, key: &JobKey, row: i64, run: &Run) -> Result<Option<Outcome>, Fault> {
+pub(super) fn outcome(db: &Connection, key: &JobKey, row: i64, run: &Run, sql: &str) -> Result<Option<Outcome>, Fault> {
     if !run.status.is_final() {
         return Ok(None);
     }
-    let mut statement = db.prepare_cached(include_str!("sql/outcome.sql"))?;
+    let mut statement = db.prepare_cached(sql)?;
     let mut rows = statement.query([row])?;
     let what = || format!("the outcome of a run of job {key}");
     let missing = || Fault::Damaged { what: what(), reason: "it is missing".into() };

@@ -158,7 +158,7 @@ fn job_view(db: &Connection, key: JobKey, row: i64, job: Job) -> Result<JobView,
     let mut last = None;
     if let Some((id, row, mut run)) = load::runs(db, &key, include_str!("sql/history_of_job.sql"), newest)?.pop() {
         run.attempts = load::attempts(db, &key, row, include_str!("sql/current_attempt.sql"))?;
-        run.outcome = load::outcome(db, &key, row, &run)?;
+        run.outcome = load::outcome(db, &key, row, &run, include_str!("sql/outcome_brief.sql"))?;
         last = Some(RunView { key: RunKey { job: key.clone(), run: id }, run }.brief());
     }
     let count: i64 = db.prepare_cached(include_str!("sql/count_unfinished.sql"))?.query_row([row], |row| row.get(0))?;
@@ -210,7 +210,7 @@ fn views(db: &Connection, key: &JobKey, sql: &str, arguments: impl Params) -> Re
 fn view(db: &Connection, key: &JobKey, found: (RunId, i64, Run)) -> Result<RunView, Fault> {
     let (id, row, mut run) = found;
     run.attempts = load::attempts(db, key, row, include_str!("sql/attempts.sql"))?;
-    run.outcome = load::outcome(db, key, row, &run)?;
+    run.outcome = load::outcome(db, key, row, &run, include_str!("sql/outcome.sql"))?;
     run.payload = load::payload(db, row)?;
     Ok(RunView { key: RunKey { job: key.clone(), run: id }, run })
 }

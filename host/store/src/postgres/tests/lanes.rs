@@ -230,6 +230,29 @@ async fn idle_sessions_rehearse_and_leave_nothing_behind() {
     until(&mut db, one_rehearsed).await;
 }
 
+/// A host that is never idle for long hands over at once, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_rehearse_between_calls() {
+    let Some(database) = Database::create().await else { return };
+    let store = store(&database.url).await;
+    let mut db = database.connect().await;
+    let mut taken_back = async || -> i64 {
+        let sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+        sqlx::query_scalar(sql).fetch_one(&mut db).await.expect("a count")
+    };
+    let before = taken_back().await;
+    let rehearsed = async {
+        for n in 0.. {
+            win(&*store, &job(&format!("job-{n}")), store.now().await.expect("the time")).await;
+            if taken_back().await > before {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(ENDS, rehearsed).await.expect("it rehearses although it is called again and again");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rehearsal_does_what_is_frequent() {
     let Some(database) = Database::create().await else { return };
