@@ -48,7 +48,6 @@ use hints::{Hint, Hints};
 use orphans::Orphans;
 use polls::{Checks, Polls};
 use reports::Reports;
-pub use reports::is_silent;
 use unserved::Unserved;
 
 /// What a host is made of.

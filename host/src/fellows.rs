@@ -2,8 +2,11 @@
 //! lease.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use leasehold_lease::id::JobKey;
+use leasehold_lease::time::Millis;
+use leasehold_store::HostRecord;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +19,15 @@ const OFFERS_MAX: usize = 8 << 20;
 
 /// Likewise, of what a host says every few seconds.
 const DETAILS_MAX: usize = 64 << 10;
+
+/// A host that has not been heard of for so long is not there.
+const SILENT_AFTER: Duration = Duration::from_secs(20);
+
+/// Whether a host has not been heard of for long, by the store's clock. One that was heard of in the future was heard of
+/// while that clock was wrong.
+pub fn is_silent(host: &HostRecord, now: Millis) -> bool {
+    now.since(host.last_seen) >= SILENT_AFTER || host.last_seen.since(now) >= SILENT_AFTER
+}
 
 /// What a host tells of itself every few seconds, as JSON in its record. Another version may tell more or less.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,6 +23,6 @@ pub mod status;
 mod throttle;
 pub mod zones;
 
-pub use driver::{guest_limits, is_silent};
+pub use driver::guest_limits;
 pub use host::{Host, HostParts, StartError, TenantQuota};
 pub use leasehold_sandbox::regular_file;

@@ -138,6 +138,42 @@ fn why_tells_what_every_host_was_told_of_a_slot() {
 }
 
 #[test]
+fn why_explains_a_slot_that_no_host_took() {
+    let w = Workplace::new(SHORT_LEASE);
+    w.install("hello", "hello.wasm");
+    w.write("plugins/hello.toml", EVERY_2S);
+    let mut host = w.serve_with("LEASEHOLD_HOST__NAME", "one");
+    host.wait_for("success", "default/hello");
+    let now = || leasehold::clock::wall().0;
+    let slot = |ms: i64| leasehold_lease::time::Slot(leasehold_lease::time::Millis(ms / 2_000 * 2_000)).to_string();
+    let why = |slot: &str| w.leasehold(&["why", "hello", slot]);
+    let ahead = why(&slot(now() + 3_600_000));
+    assert!(ahead.code == Some(0) && ahead.stdout.contains("because   it is not due yet"), "{ahead:?}");
+
+    assert_eq!(w.leasehold(&["drain", "one"]).code, Some(0));
+    host.wait_for_log("draining: this host");
+    let drained = now();
+    let mut said = why(&slot(drained));
+    let draining = (0..1_000).any(|_| {
+        said = why(&slot(now()));
+        said.stdout.contains("because   no host takes anything new: one is draining")
+    });
+    assert!(draining, "{said:?}");
+    // The first of several, of which the last one alone is told.
+    let first = slot(drained + 4_000);
+    while now() < drained + 12_000 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(w.leasehold(&["drain", "one", "--off"]).code, Some(0));
+    host.wait_for("missed", "default/hello");
+    let covered = (0..1_000).any(|_| {
+        said = why(&first);
+        said.stdout.contains("  missed  no host took the slots from ")
+    });
+    assert!(covered && said.stdout.contains("answers of the slots before and after it"), "{said:?}");
+}
+
+#[test]
 fn a_paused_job_s_slots_are_skipped_and_why_says_so() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("hello", "hello.wasm");

@@ -70,6 +70,11 @@ impl Hold {
     pub fn holds(&self, now: Millis) -> bool {
         self.until.is_none_or(|until| now < until)
     }
+
+    /// The last instant up to `now` at which it was in force: a slot of then, or before, was held back.
+    pub fn held_to(&self, now: Millis) -> Slot {
+        Slot(self.until.map_or(now, |until| now.min(until - Duration::from_millis(1))))
+    }
 }
 
 /// Where a run stands. "Expired" is never stored: see [`Run::expired`].

@@ -1,8 +1,7 @@
 //! `leasehold hosts`: the hosts that share the store, and what each says of itself.
 
 use clap::Args;
-use leasehold::fellows::{HostDetails, HostOffers, PluginDetails};
-use leasehold::is_silent;
+use leasehold::fellows::{HostDetails, HostOffers, PluginDetails, is_silent};
 use leasehold_lease::time::Millis;
 use leasehold_store::{Checked, HostRecord};
 use serde::Serialize;

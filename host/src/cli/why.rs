@@ -3,18 +3,23 @@
 use std::fmt::Write;
 
 use clap::Args;
-use leasehold_lease::id::{JobKey, RunKey};
+use leasehold_lease::id::{JobKey, RunId, RunKey};
 use leasehold_lease::policy::CLOCK_GRACE;
+use leasehold_lease::run::Status;
 use leasehold_lease::time::Millis;
-use leasehold_store::{Checked, JobView, RunView, Told};
+use leasehold_store::{Checked, HistoryQuery, JobView, LeaseStore, RunView, TOLD_KEPT, Told};
 use serde::Serialize;
 
+use self::reasons::{Around, reasons};
 use super::error::CliError;
+use super::hosts::HostRow;
 use super::output::{Colour, Output, Table};
 use super::record::{RunRecord, status};
 use super::select::{self, RunChoice};
 use super::text::{brief, plain};
 use super::{Exit, Global, store, value};
+
+mod reasons;
 
 /// The arguments of `leasehold why`.
 #[derive(Debug, Args)]
@@ -44,23 +49,29 @@ impl Why {
         };
         let mut told = store.told(&self.job, run.as_ref().map(|key| &key.run), self.limit as usize).await?;
         told.reverse();
-        let view = match &run {
-            Some(key) => store.show(key).await?.answer,
-            None => None,
-        };
-        if let (Some(run), None, true) = (&run, &view, told.is_empty()) {
-            return Err(CliError::NothingTold { run: run.clone() });
+        let mut found = Found { job, run, view: None, told, nearest: Vec::new(), reasons: Vec::new() };
+        if let Some(key) = found.run.clone() {
+            found.look_around(store.as_ref(), &key).await?;
+            if found.view.is_none() && found.told.is_empty() && found.reasons.is_empty() {
+                return Err(CliError::NothingTold { run: key });
+            }
         }
-        let found = Found { job, run, view, told };
         if out.is_json() {
             out.object(&WhyRecord::new(&found))?;
         } else {
             out.text(&found.head())?;
-            out.text(&found.table().render(out.is_terminal(), out.paint()))?;
+            out.text(&table(&found.told).render(out.is_terminal(), out.paint()))?;
+            if !found.nearest.is_empty() {
+                out.text("answers of the slots before and after it\n")?;
+                out.text(&table(&found.nearest).render(out.is_terminal(), out.paint()))?;
+            }
         }
         Ok(Exit::Success)
     }
 }
+
+/// Runs that are looked at for one that is executed.
+const RUNNING: usize = 100;
 
 /// What the store says about it.
 struct Found {
@@ -70,9 +81,44 @@ struct Found {
     view: Option<RunView>,
     /// Oldest first.
     told: Vec<Told>,
+    /// What was told of the slots before and after one of which nothing was: the answer may cover it.
+    nearest: Vec<Told>,
+    /// Sentences for people.
+    reasons: Vec<String>,
 }
 
 impl Found {
+    /// Reads the run's record, and what explains it where no host's answer does.
+    async fn look_around(&mut self, store: &dyn LeaseStore, key: &RunKey) -> Result<(), CliError> {
+        let job = &key.job;
+        self.view = store.show(key).await?.answer;
+        if self.view.as_ref().is_some_and(|view| view.run.status.is_final()) {
+            return Ok(());
+        }
+        let hosts = store.hosts().await?;
+        let rows: Vec<HostRow> = hosts.answer.iter().map(|host| HostRow::new(host, hosts.now)).collect();
+        let query = HistoryQuery {
+            job: Some(job.clone()),
+            status: Some(Status::Running),
+            limit: RUNNING,
+            ..HistoryQuery::default()
+        };
+        let running = store.history(&query).await?.answer;
+        let running = running.iter().find(|other| other.key != *key && other.run.live(hosts.now));
+        self.reasons = reasons(&Around {
+            now: hosts.now,
+            job: &self.job.answer,
+            run: &key.run,
+            view: self.view.as_ref(),
+            hosts: &rows,
+            running: running.map(|other| &other.key),
+        });
+        if self.told.is_empty() && self.view.is_none() {
+            self.nearest = nearest(store.told(job, None, TOLD_KEPT).await?, &key.run);
+        }
+        Ok(())
+    }
+
     /// Paused now: until when, and by whom.
     fn paused(&self) -> Option<String> {
         let hold = self.job.answer.hold.as_ref().filter(|hold| hold.holds(self.job.now))?;
@@ -95,8 +141,7 @@ impl Found {
         line("job", &self.job.answer.key.to_string());
         if let Some(run) = &self.run {
             line("run", &plain(&run.run.to_string()));
-            let none = "none: nobody has started it, or its record was pruned";
-            line("status", self.view.as_ref().map_or(none, |view| status(&view.run, self.job.now)));
+            line("status", self.view.as_ref().map_or("no record", |view| status(&view.run, self.job.now)));
         }
         if let Some(paused) = self.paused() {
             line("paused", &paused);
@@ -104,31 +149,41 @@ impl Found {
         if let Some(until) = self.blocked_until() {
             line("blocked", &format!("until {until}; `leasehold unblock {}` frees it", self.job.answer.key));
         }
+        self.reasons.iter().for_each(|reason| line("because", reason));
         if self.told.is_empty() {
             line("answers", "none");
         }
         head
     }
+}
 
-    fn table(&self) -> Table {
-        let mut table = Table::new(&["AT", "HOST", "RUN", "ASKED", "ANSWER", "DETAIL"]);
-        for told in &self.told {
-            let colour = match told.answer.as_str() {
-                "won" => Colour::Good,
-                "running" | "ended" => Colour::Plain,
-                _ => Colour::Warn,
-            };
-            table.row(vec![
-                (Colour::Dim, told.at.to_string()),
-                (Colour::Plain, brief(&told.host, 64)),
-                (Colour::Plain, plain(&told.run.run.to_string())),
-                (Colour::Plain, brief(&told.asked, 20)),
-                (colour, brief(&told.answer, 20)),
-                (Colour::Plain, brief(&told.detail, 200)),
-            ]);
-        }
-        table
+/// The last answer of the slot before this one, and the first of the one after it.
+fn nearest(told: Vec<Told>, run: &RunId) -> Vec<Told> {
+    let Some(slot) = run.slot() else { return Vec::new() };
+    let of = |told: &Told| told.run.run.slot();
+    let before = told.iter().filter(|told| of(told) < Some(slot)).max_by_key(|told| (of(told), told.at));
+    let after = told.iter().filter(|told| of(told) > Some(slot)).min_by_key(|told| (of(told), told.at));
+    before.into_iter().chain(after).cloned().collect()
+}
+
+fn table(answers: &[Told]) -> Table {
+    let mut table = Table::new(&["AT", "HOST", "RUN", "ASKED", "ANSWER", "DETAIL"]);
+    for told in answers {
+        let colour = match told.answer.as_str() {
+            "won" => Colour::Good,
+            "running" | "ended" => Colour::Plain,
+            _ => Colour::Warn,
+        };
+        table.row(vec![
+            (Colour::Dim, told.at.to_string()),
+            (Colour::Plain, brief(&told.host, 64)),
+            (Colour::Plain, plain(&told.run.run.to_string())),
+            (Colour::Plain, brief(&told.asked, 20)),
+            (colour, brief(&told.answer, 20)),
+            (Colour::Plain, brief(&told.detail, 200)),
+        ]);
     }
+    table
 }
 
 #[derive(Debug, Serialize)]
@@ -139,8 +194,12 @@ struct WhyRecord<'a> {
     record: Option<RunRecord>,
     paused: Option<String>,
     blocked_until: Option<String>,
+    /// What follows from the record, in words; for a run that waits, and for a slot without one.
+    reasons: &'a [String],
     /// Oldest first.
     answers: Vec<AnswerRecord<'a>>,
+    /// Where there are none: those of the slots before and after it.
+    nearest: Vec<AnswerRecord<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -169,7 +228,9 @@ impl<'a> WhyRecord<'a> {
             record: found.view.as_ref().map(|view| RunRecord::new(view, found.job.now)),
             paused: found.paused(),
             blocked_until: found.blocked_until().map(|until| until.to_string()),
+            reasons: &found.reasons,
             answers: found.told.iter().map(answer).collect(),
+            nearest: found.nearest.iter().map(answer).collect(),
         }
     }
 }

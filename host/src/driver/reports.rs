@@ -11,19 +11,10 @@ use leasehold_store::{HostOrders, HostRecord, HostReport, StoreError};
 use super::Driver;
 use super::calls::{News, Side};
 use crate::clock;
-use crate::fellows::HostDetails;
+use crate::fellows::{HostDetails, is_silent};
 
 /// How often a host says that it is there, and so how soon it hears that it is to drain.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
-
-/// A host that has not been heard of for so long is not there.
-const SILENT_AFTER: Duration = Duration::from_secs(20);
-
-/// Whether a host has not been heard of for long, by the store's clock. One that was heard of in the future was heard of
-/// while that clock was wrong.
-pub fn is_silent(host: &HostRecord, now: Millis) -> bool {
-    now.since(host.last_seen) >= SILENT_AFTER || host.last_seen.since(now) >= SILENT_AFTER
-}
 
 /// How often the other hosts are looked at: once a lease, within these bounds.
 const LOOK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));

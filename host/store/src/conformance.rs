@@ -74,6 +74,7 @@ macro_rules! conformance_tests {
             an_orphan_is_closed
             a_job_is_unblocked_when_its_clock_was_wrong
             a_held_job_skips_its_slots
+            a_held_slot_is_not_caught_up
             answers_are_kept_for_who_asks_why
             kept_answers_are_bounded
             hosts_see_each_other

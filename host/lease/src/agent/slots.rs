@@ -8,7 +8,7 @@ use crate::policy::CLOCK_GRACE;
 use crate::schedule::Schedule;
 use crate::time::{Millis, Slot};
 
-use super::{Agent, Command, Event, EventKind, Offer, State, Turn, ahead};
+use super::{Agent, Command, EventKind, Offer, State, Turn, ahead};
 
 impl Agent {
     /// The plugin directory offers the job.
@@ -39,7 +39,10 @@ impl Agent {
             false => Some(latest),
         });
         if let Some(last) = last {
-            let detail = format!("slots from {first} on passed unseen");
+            let detail = match first < last {
+                true => format!("no host took the slots from {first} up to this one"),
+                false => "no host took it".to_owned(),
+            };
             self.tell(t, EventKind::Missed, &RunId::Slot(last), None, detail);
         }
     }
@@ -117,15 +120,17 @@ impl Agent {
         self.last_wall = t.now.wall;
     }
 
-    /// Begins the latest due slot. Slots that passed unseen before it are told and left.
+    /// Begins the latest due slot. Slots before it at which this host did not look are told and left.
     pub(super) fn look_for_slot(&mut self, t: &mut Turn<'_>) {
         let Some(next) = self.next_slot.filter(|next| next.0 <= t.now.wall) else { return };
         let Some(schedule) = self.offer.as_ref().and_then(|offer| offer.schedule.as_ref()) else { return };
-        let latest = schedule.latest_at_or_before(t.now.wall, next.0 - Duration::from_millis(1)).unwrap_or(next);
+        let one_before = Duration::from_millis(1);
+        let latest = schedule.latest_at_or_before(t.now.wall, next.0 - one_before).unwrap_or(next);
+        let passed = schedule.latest_at_or_before(latest.0 - one_before, next.0 - one_before);
         self.next_slot = self.next_after(t.now.wall);
-        if next < latest {
-            let detail = format!("from {next} to before {latest}: this host could not look");
-            t.out.push(Command::Event(Event { kind: EventKind::Missed, run: None, attempt: None, detail }));
+        if let Some(passed) = passed {
+            let detail = format!("this host could not look at the slots from {next} up to this one");
+            self.tell(t, EventKind::Missed, &RunId::Slot(passed), None, detail);
         }
         let age = t.now.wall.since(latest.0);
         if age < self.policy.max_late + CLOCK_GRACE {

@@ -25,9 +25,14 @@ pub fn announce(job: &mut Job, now: Millis, announce: &Announce) -> Stamped<Mill
 /// Holds the job back, or lets it go.
 pub fn hold(job: &mut Job, now: Millis, hold: Option<&Hold>) -> Stamped<()> {
     stamped(job, now, |job| {
-        if job.hold.as_ref() != hold {
-            job.hold = hold.cloned();
+        if job.hold.as_ref() == hold {
+            return;
         }
+        // A slot that was held back is not caught up, whether or not a host saw it.
+        if let Some(held_to) = job.hold.as_ref().map(|former| former.held_to(now)) {
+            job.newest_skipped = job.newest_skipped.max(Some(held_to));
+        }
+        job.hold = hold.cloned();
     })
 }
 

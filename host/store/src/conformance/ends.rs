@@ -109,3 +109,30 @@ pub async fn a_held_job_skips_its_slots(bench: &Bench) {
     let before = bench.store.hold(&job, None).await.expect("an answer").revision;
     assert_eq!(bench.store.hold(&job, None).await.expect("an answer").revision, before, "nothing changes");
 }
+
+/// A slot that was held back is not caught up, whether or not a host saw it: neither when the job was let go, nor when the
+/// hold ended by itself.
+pub async fn a_held_slot_is_not_caught_up(bench: &Bench) {
+    for let_go in [true, false] {
+        let job = job(if let_go { "a" } else { "b" });
+        let told = bench.store.announce(&[(job.clone(), Announce { fingerprint: "x".into() })]).await;
+        let since = told.expect("an answer").remove(0).expect("the record is sound").answer.since;
+        let until = since + ms(200);
+        let hold = Hold { until: (!let_go).then_some(until), note: String::new() };
+        bench.store.hold(&job, Some(&hold)).await.expect("an answer");
+        bench.reach(until).await;
+        if let_go {
+            bench.store.hold(&job, None).await.expect("an answer");
+        }
+        let catch_up = async |at| {
+            let age = bench.now().await.since(at);
+            bench.send(&job, &bench.ask(&slot(at), ClaimKind::CatchUp { age }, &bench.terms())).await
+        };
+        assert_eq!(catch_up(until - ms(1)).await, ClaimAnswer::Superseded { newest_started: None });
+        let unblock = Unblock { newest_due: Slot(since) };
+        let unblocked = bench.store.unblock(&job, &unblock).await.expect("an answer").answer;
+        assert_eq!(unblocked, UnblockAnswer::NotBlocked, "the end of a hold blocks nothing");
+        bench.reach(until + ms(100)).await;
+        assert!(matches!(catch_up(until + ms(100)).await, ClaimAnswer::Won { .. }), "what came after it is");
+    }
+}

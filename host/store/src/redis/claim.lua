@@ -161,7 +161,10 @@ local function superseded(job, ask)
     return true
   end
   local since = job.offer and job.offer[1]
-  return ask.catches_up and (slot <= job.newest_skipped or not since or slot < since)
+  -- By a hold that ended by itself, and was not let go since: what is in force is asked for later.
+  local held_until = job.hold and job.hold[1] and tonumber(job.hold[1])
+  local was_held = held_until and ask.now >= held_until and slot < held_until
+  return ask.catches_up and (slot <= job.newest_skipped or was_held or not since or slot < since)
 end
 
 -- A claim of a run that the store does not know.

@@ -73,15 +73,12 @@ fn told(case: &Case<'_>, words: &[&str]) -> BTreeSet<(usize, i64)> {
     said.filter_map(|told| Some((told.job?, told.slot?))).collect()
 }
 
-/// What hosts say of slots that they passed over: `from SLOT to before SLOT: …`, `slots from SLOT on passed unseen`.
+/// What hosts say of slots that they passed over, of the last one: `… the slots from SLOT up to this one`.
 fn ranges(case: &Case<'_>) -> Vec<(usize, i64, i64)> {
     let missed = case.heard.told.iter().filter(|told| told.word == "missed");
     let range = |told: &crate::Told| {
-        // A time has colons of its own.
-        let text = told.detail.split_whitespace().map(|word| word.trim_end_matches(':'));
-        let times: Vec<i64> = text.filter_map(instant).collect();
-        let to = times.get(1).map(|to| to - 1).or(told.slot)?;
-        Some((told.job?, *times.first()?, to))
+        let from = told.detail.split_whitespace().find_map(instant)?;
+        Some((told.job?, from, told.slot?))
     };
     missed.filter_map(range).collect()
 }

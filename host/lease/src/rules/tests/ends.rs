@@ -157,6 +157,29 @@ fn a_held_job_skips_its_slots_and_catches_none_of_them_up() {
 }
 
 #[test]
+fn a_slot_that_was_held_back_is_not_caught_up_though_no_host_saw_it() {
+    // Let go: the next slot starts.
+    let mut store = Store::new();
+    store.announce("x");
+    store.hold(Some(None));
+    store.go(50);
+    store.hold(None);
+    assert_eq!(store.unchanged(|s| s.catch_up(40, 1)), ClaimAnswer::Superseded { newest_started: None });
+    assert_eq!(store.unchanged(|s| s.unblock(40)), UnblockAnswer::NotBlocked);
+    assert_won(&store.claim(50, 1), 1);
+    // The hold ended by itself, and another one is the next.
+    let mut store = Store::new();
+    store.announce("x");
+    store.hold(Some(Some(50)));
+    store.go(60);
+    assert_eq!(store.unchanged(|s| s.catch_up(49, 1)), ClaimAnswer::Superseded { newest_started: None });
+    assert_won(&store.catch_up(50, 1), 1);
+    store.finish(&slot(50), 1, success());
+    store.hold(Some(Some(70)));
+    assert_eq!(store.job.newest_skipped, Some(Slot(ms(50_000 - 1))));
+}
+
+#[test]
 fn what_runs_when_a_job_is_held_goes_on_and_is_taken_over() {
     let mut store = Store::new();
     let run = store.running(0, 1);

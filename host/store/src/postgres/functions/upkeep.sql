@@ -28,6 +28,10 @@ BEGIN
         RETURN leasehold.said(job, ask.ordinal, at, false, 'null');
     END IF;
     job := leasehold.known(job);
+    -- A slot that was held back is not caught up, whether or not a host saw it.
+    IF job.hold IS NOT NULL THEN
+        job.newest_skipped := greatest(job.newest_skipped, least(at, job.held_until - 1));
+    END IF;
     job.hold := ask.hold;
     job.held_until := ask.held_until;
     RETURN leasehold.said(job, ask.ordinal, at, true, 'null');

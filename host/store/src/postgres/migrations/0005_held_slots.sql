@@ -1,0 +1,1 @@
+-- Schema 5: slots that were held back are not caught up. The tables stay as they are; only functions are new.
