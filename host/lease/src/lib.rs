@@ -9,6 +9,7 @@
 //! - [`rules`] decides what the store answers: claims, heartbeats, finishes and the rest, one job at a time.
 //! - [`agent`] decides what one host does about one job: when to claim, whom to back up, what to do when refused.
 //! - [`holding`] decides when a running attempt sends heartbeats and when it has lost its lease.
+//! - [`order`] is the order in which people look at runs.
 //! - [`orphans`] decides when a host gives up runs of jobs that it does not offer.
 //! - [`schedule`] turns cron expressions and intervals into due slots.
 
@@ -21,6 +22,7 @@ pub mod holding;
 pub mod id;
 pub mod log;
 pub mod op;
+pub mod order;
 pub mod orphans;
 pub mod policy;
 pub mod rules;

@@ -13,7 +13,7 @@ use super::value;
 /// One run of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RunChoice {
-    /// The one that was due last.
+    /// The newest one: see [`leasehold_lease::order`].
     Latest,
     /// This one.
     Run(RunId),
@@ -46,7 +46,7 @@ impl FromStr for RunChoice {
     }
 }
 
-/// The word for the run that was due last.
+/// The word for the newest run.
 const LATEST: &str = "latest";
 
 /// The id of an on-demand run that is to be: one that no command takes for something else.

@@ -4,6 +4,7 @@
 //! and a clock that can be set where the store allows that. On a store that reads its own clock the cases wait for it,
 //! with short leases; cases that need a clock to jump say that they are skipped.
 
+mod ahead;
 mod bench;
 mod claims;
 mod crashes;
@@ -19,6 +20,7 @@ mod reading;
 mod traces;
 mod writes;
 
+pub use ahead::*;
 pub use bench::{Bench, SetClock, TestClock};
 pub use claims::*;
 pub use crashes::*;
@@ -84,6 +86,9 @@ macro_rules! conformance_tests {
             unfinished_runs_are_listed_in_pages
             checked_runs_stand_in_the_order_asked
             history_is_newest_first_and_filtered
+            what_a_clock_that_was_ahead_has_made_stands_behind_all_others
+            the_order_of_a_corrected_clock_holds_across_pages
+            what_a_clock_that_was_ahead_has_made_pushes_nothing_out_of_the_history
             jobs_are_listed_with_their_newest_run
             jobs_are_listed_in_brief
             jobs_are_listed_in_pages

@@ -2,7 +2,6 @@
 //!
 //! It forgets everything when it is dropped, so it serves one process.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard};
@@ -14,6 +13,7 @@ use leasehold_lease::op::{
     Accepted, Announce, Cancel, CancelAnswer, Claim, ClaimAnswer, Close, CloseAnswer, Finish, Heartbeat,
     HeartbeatAnswer, Release, Stamped, Trigger, TriggerAnswer, Unblock, UnblockAnswer,
 };
+use leasehold_lease::order::newest_first;
 use leasehold_lease::rules;
 use leasehold_lease::run::{Hold, Job, Run, Standing};
 use leasehold_lease::time::Millis;
@@ -270,7 +270,7 @@ impl LeaseStore for MemoryStore {
         };
         let known = data.jobs.iter().filter(|(key, _)| query.job.as_ref().is_none_or(|job| *key == job));
         let mut found: Vec<Found<'_>> = runs(known).filter(asked).collect();
-        found.sort_by_key(|found| (Reverse(found.run.due), found.key, found.id));
+        found.sort_by_key(|found| (newest_first(found.run.due, now), found.key, found.id));
         let answer = found.into_iter().take(query.limit).map(Found::view).collect();
         Ok(Checked { now, answer })
     }
@@ -279,12 +279,12 @@ impl LeaseStore for MemoryStore {
         let (data, now) = self.at();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = data.jobs.range::<JobKey, _>((from, Bound::Unbounded)).take(limit);
-        Ok(Checked { now, answer: behind.map(|(key, record)| job_view(key, &record.job)).collect() })
+        Ok(Checked { now, answer: behind.map(|(key, record)| job_view(key, &record.job, now)).collect() })
     }
 
     async fn job(&self, job: &JobKey) -> Result<Checked<Option<JobView>>, StoreError> {
         let (data, now) = self.at();
-        Ok(Checked { now, answer: data.jobs.get(job).map(|record| job_view(job, &record.job)) })
+        Ok(Checked { now, answer: data.jobs.get(job).map(|record| job_view(job, &record.job, now)) })
     }
 
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {
@@ -436,8 +436,8 @@ fn runs<'a>(jobs: impl Iterator<Item = (&'a JobKey, &'a Record)>) -> impl Iterat
     jobs.flat_map(move |(key, record)| of(key, &record.job))
 }
 
-fn job_view(key: &JobKey, job: &Job) -> JobView {
-    let last = job.runs.iter().min_by_key(|(id, run)| (Reverse(run.due), *id));
+fn job_view(key: &JobKey, job: &Job, now: Millis) -> JobView {
+    let last = job.runs.iter().min_by_key(|(id, run)| (newest_first(run.due, now), *id));
     JobView {
         key: key.clone(),
         revision: job.revision,

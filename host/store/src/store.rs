@@ -100,7 +100,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// All that is kept of a run.
     async fn show(&self, run: &RunKey) -> Result<Checked<Option<RunView>>, StoreError>;
 
-    /// What people look at: runs, newest first.
+    /// What people look at: runs, [newest first](leasehold_lease::order::newest_first).
     async fn history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError>;
 
     /// Jobs the store has seen, without their runs, ordered by key, from after `after`, at most `limit`. One whose record

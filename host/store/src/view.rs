@@ -128,8 +128,8 @@ pub struct JobView {
     pub stored: u64,
     /// Unfinished runs.
     pub unfinished: u64,
-    /// The newest run by due time, if any, without what may be large: its payload, its output (which reads as cut) and its
-    /// older attempts.
+    /// The newest run, if any ([`newest_first`](leasehold_lease::order::newest_first)), without what may be large: its
+    /// payload, its output (which reads as cut) and its older attempts.
     pub last: Option<RunView>,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::id::RunId;
 use crate::op::{Announce, Stamped, Trigger, TriggerAnswer};
+use crate::order::newest_first;
 use crate::policy::CLOCK_GRACE;
 use crate::run::{DEMAND_ID_KEPT, Hold, Job, Run, Status};
 use crate::time::Millis;
@@ -57,12 +58,13 @@ pub fn trigger(job: &mut Job, now: Millis, trigger: &Trigger) -> Stamped<Trigger
 
 /// Deletes final runs that nobody can ask for any more. Answers which.
 ///
-/// S15: a run stays while it is among the last `history_size`, or while a claim for it could still be in time.
+/// S15: a run stays while it is among the last `history_size`, [`newest_first`], or while a claim for it could still be
+/// in time. So those of a clock that was ahead stay until they are due, and until then push no other out.
 pub fn prune(job: &mut Job, now: Millis, history_size: u32) -> Stamped<Vec<RunId>> {
     stamped(job, now, |job| {
         let kept_for = job.largest_bound.saturating_add(CLOCK_GRACE);
         let mut finals: Vec<(&RunId, &Run)> = job.runs.iter().filter(|(_, run)| run.status.is_final()).collect();
-        finals.sort_by_key(|(id, run)| (std::cmp::Reverse(run.due), *id));
+        finals.sort_by_key(|(id, run)| (newest_first(run.due, now), *id));
         let old = |run: &Run| now > run.due + kept_for && run.ended_at.is_some_and(|at| now > at + kept_for);
         // S10: after an unblock the record alone says that a slot above the newest started one has run.
         let remembered = |id: &RunId| id.slot().is_none_or(|slot| Some(slot) <= job.newest_started);

@@ -1,18 +1,18 @@
 //! What the rules say a store keeps after some operations, and the comparison with what it shows.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use leasehold_lease::id::{Attempt, JobKey, RunId, RunKey};
 use leasehold_lease::log::LogLine;
 use leasehold_lease::op::{Answer, Op, Stamped, WriteAnswer};
+use leasehold_lease::order::newest_first;
 use leasehold_lease::rules;
 use leasehold_lease::run::{Job, Standing};
 use leasehold_lease::time::Millis;
 use leasehold_lease::write::{Around, Change, ENTRY, Write};
 
 use super::bench::Bench;
-use crate::view::{AnnounceAnswer, HistoryQuery, JobView, RunView};
+use crate::view::{AnnounceAnswer, Checked, HistoryQuery, JobView, RunView};
 
 /// A job and what lies beside it, as the rules have it. The key-value space is the tenant's: it has one job here.
 #[derive(Default)]
@@ -78,25 +78,26 @@ impl Expected {
         assert_eq!(shown, kept, "{told}");
     }
 
-    /// Compares all of the job's runs.
+    /// Compares all of the job's runs, and their order.
     pub(super) async fn same_history(&self, bench: &Bench, key: &JobKey, told: &str) {
         let query = HistoryQuery { job: Some(key.clone()), limit: usize::MAX, ..HistoryQuery::default() };
-        let runs = bench.store.history(&query).await.expect("a history").answer;
-        let mut shown: Vec<_> = runs.into_iter().map(|view| (view.key.run, view.run)).collect();
-        shown.sort_by(|a, b| a.0.cmp(&b.0));
-        let kept: Vec<_> = self.job.runs.clone().into_iter().collect();
+        let Checked { now, answer } = bench.store.history(&query).await.expect("a history");
+        let shown: Vec<_> = answer.into_iter().map(|view| (view.key.run, view.run)).collect();
+        let mut kept: Vec<_> = self.job.runs.clone().into_iter().collect();
+        // Of those in the same place the order is that of their keys, as it was.
+        kept.sort_by_key(|(_, run)| newest_first(run.due, now));
         assert_eq!(shown, kept, "{told}");
     }
 
     /// Compares what the driver shows of the job itself.
     pub(super) async fn same_job(&self, bench: &Bench, key: &JobKey, told: &str) {
-        let shown = bench.store.job(key).await.expect("a job").answer;
-        assert_eq!(shown, (self.job.revision > 0).then(|| self.view(key)), "{told}");
+        let Checked { now, answer } = bench.store.job(key).await.expect("a job");
+        assert_eq!(answer, (self.job.revision > 0).then(|| self.view(key, now)), "{told}");
     }
 
-    fn view(&self, key: &JobKey) -> JobView {
+    fn view(&self, key: &JobKey, now: Millis) -> JobView {
         let job = self.job.clone();
-        let newest = job.runs.iter().min_by_key(|(id, run)| (Reverse(run.due), *id));
+        let newest = job.runs.iter().min_by_key(|(id, run)| (newest_first(run.due, now), *id));
         let run_key = |run: &RunId| RunKey { job: key.clone(), run: run.clone() };
         JobView {
             key: key.clone(),

@@ -1,8 +1,7 @@
 //! The history: runs of one job or of all, newest first.
 
-use std::cmp::Reverse;
-
 use leasehold_lease::id::JobKey;
+use leasehold_lease::order::{self, newest_first};
 use leasehold_lease::run::Status;
 use leasehold_lease::time::Millis;
 use redis::Value;
@@ -32,10 +31,12 @@ impl RedisStore {
                 Some(job) => vec![job.clone()],
                 None => self.all_jobs().await?,
             };
-            let mut since = query.since;
+            // One time for all jobs and pages, so that no run moves from behind to the front meanwhile.
+            let now = found.now;
+            let mut wanted = Wanted::new(query.since, now);
             for wave in jobs.chunks(WAVE) {
-                self.history_of(wave, query, since, &mut found).await?;
-                found.answer.sort_by_cached_key(|view| (Reverse(view.run.due), view.key.clone()));
+                self.history_of(wave, query, &wanted, &mut found).await?;
+                found.answer.sort_by_cached_key(|view| (newest_first(view.run.due, now), view.key.clone()));
                 // A run that ended between two pages, or was moved to the next one, was found twice: the later counts.
                 found.answer.dedup_by(|later, earlier| {
                     let same = later.key == earlier.key;
@@ -45,9 +46,8 @@ impl RedisStore {
                     same
                 });
                 found.answer.truncate(query.limit);
-                // What is older than all that was found is not asked for any more.
-                if found.answer.len() == query.limit {
-                    since = found.answer.last().map(|view| view.run.due).max(since);
+                if let Some(last) = found.answer.get(query.limit - 1) {
+                    wanted.narrow(last.run.due);
                 }
             }
             Ok(found)
@@ -60,12 +60,11 @@ impl RedisStore {
         &self,
         jobs: &[JobKey],
         query: &HistoryQuery,
-        since: Option<Millis>,
+        wanted: &Wanted,
         found: &mut Checked<Vec<RunView>>,
     ) -> Result<(), StoreError> {
         const DOING: &str = "reading the history";
         let status = query.status.map_or("", Status::word);
-        let since = since.map_or_else(String::new, |since| instant(since.0).to_string());
         let size = query.limit.min(RUNS);
         // For each job where its next page begins, and how many of its final runs were found. The unfinished ones do not
         // count: they are all in the first page, and any of them may be older than final ones of a later page.
@@ -73,7 +72,8 @@ impl RedisStore {
         while !open.is_empty() {
             let call_of = |(job, from, _): &(&JobKey, u64, usize)| {
                 let call = self.about_job(&self.server.scripts.history, job);
-                call.arg(status).arg(&since).arg(*from).arg(size)
+                let call = call.arg(status).arg(instant(wanted.since.0)).arg(*from).arg(size);
+                call.arg(instant(wanted.present.0)).arg(instant(wanted.since_ahead.0))
             };
             let answers = side_by_side(&self.calls, DOING, open.iter().map(call_of).collect()).await;
             let mut rest = Vec::new();
@@ -87,6 +87,32 @@ impl RedisStore {
             open = rest;
         }
         Ok(())
+    }
+}
+
+/// When those runs are due that are still asked for: in the present, or later, made by a clock that was ahead.
+struct Wanted {
+    /// At or after this, and in the present.
+    since: Millis,
+    /// The end of the present.
+    present: Millis,
+    /// At or after this, which lies behind the present.
+    since_ahead: Millis,
+}
+
+impl Wanted {
+    fn new(since: Option<Millis>, now: Millis) -> Wanted {
+        let (since, present) = (since.unwrap_or(Millis(i64::MIN)), order::present(now));
+        Wanted { since, present, since_ahead: since.max(Millis(present.0.saturating_add(1))) }
+    }
+
+    /// There are enough runs, and the last of them is due then: nothing behind it is asked for any more.
+    fn narrow(&mut self, due: Millis) {
+        if due > self.present {
+            self.since_ahead = due;
+        } else {
+            (self.since, self.since_ahead) = (due, Millis(i64::MAX));
+        }
     }
 }
 

@@ -1,18 +1,28 @@
 -- jobs: what is known of jobs of one tenant, each with its newest run.
 --
 -- Keys: see lib/job.lua.
--- Arguments: the jobs
+-- Arguments: how far ahead of it a due time is still of the present, ms; the jobs
 -- Answers: now; for each job: 1, revision, newest started, newest skipped, its offer (since, fingerprint, last
 --   offered), its hold (until, note), bytes stored, unfinished runs, and its newest run as lib/view.lua shows it in brief; or,
 --   where a record cannot be read: nothing, the reason
 
 local now = clock()
+-- What is due later stands behind all others: a clock that was ahead has made it.
+local present = now + tonumber(ARGV[1])
 
--- The newest run by due time, the first of several.
+-- Whether run `a` of this due time stands in front of run `b`, newest first.
+local function newer(due, a, other_due, b)
+  if (due > present) ~= (other_due > present) then
+    return due <= present
+  end
+  return due > other_due or (due == other_due and before(a, b))
+end
+
+-- The newest run, the first of several.
 local function newest(job)
   local id, run, status, ending = nil, nil, nil, nil
   local function offer(other, record, its, end_of_it)
-    if not id or record.due > run.due or (record.due == run.due and before(other, id)) then
+    if not id or newer(record.due, other, run.due, id) then
       id, run, status, ending = other, record, its, end_of_it
     end
   end
@@ -23,7 +33,9 @@ local function newest(job)
   for i = 1, #pending, 2 do
     offer(pending[i], new_run(tonumber(pending[i + 1])), 'pending')
   end
-  local last = redis.call('ZRANGE', KEYS[1] .. 'due:' .. job.name, 0, 0)[1]
+  local finals, first = KEYS[1] .. 'due:' .. job.name, string.format('%.0f', -present)
+  local last = redis.call('ZRANGEBYSCORE', finals, first, '+inf', 'LIMIT', 0, 1)[1]
+    or redis.call('ZRANGE', finals, 0, 0)[1]
   if last then
     local record, end_of_it = final_run(job, last)
     offer(last, record, end_of_it[1], end_of_it)
@@ -40,7 +52,7 @@ local function look(name)
 end
 
 local found = {}
-for _, name in ipairs(ARGV) do
-  found[#found + 1] = apart(look, name)
+for i = 2, #ARGV do
+  found[#found + 1] = apart(look, ARGV[i])
 end
 return { now, found }

@@ -19,7 +19,10 @@ end
 
 -- S15: a run stays while a claim for it could still be in time.
 local function doomed()
-  local found, spare = {}, redis.call('ZCARD', KEYS[1] .. 'due:' .. name) - tonumber(ARGV[2])
+  -- What is due later than the present stands behind all others: a clock that was ahead has made it, and it pushes none
+  -- of them out.
+  local present = string.format('%.0f', -(now + tonumber(ARGV[3])))
+  local found, spare = {}, redis.call('ZCOUNT', KEYS[1] .. 'due:' .. name, present, '+inf') - tonumber(ARGV[2])
   local at = 0
   while at < spare and #found < most do
     local last = math.min(at + 999, spare - 1)

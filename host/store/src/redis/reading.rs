@@ -1,6 +1,7 @@
 //! Looking at runs and jobs. Nothing here decides or changes anything.
 
 use leasehold_lease::id::{JobKey, RunKey, TenantName};
+use leasehold_lease::policy::CLOCK_GRACE;
 use leasehold_lease::time::Millis;
 use redis::Value;
 use tokio::time::timeout;
@@ -16,7 +17,7 @@ use super::record::{maybe_millis, maybe_slot, millis, standing, view};
 use super::writing::texts;
 use crate::error::StoreError;
 use crate::view::{CALL_LIMIT, Checked, JobView, RunStanding, RunView};
-use crate::wire::WireError;
+use crate::wire::{WireError, ms};
 
 /// Runs that one script checks.
 const CHECKS: usize = 200;
@@ -81,7 +82,7 @@ impl RedisStore {
             let pieces = pieces(jobs.iter().map(|job| &job.tenant), JOBS);
             for wave in pieces.chunks(WAVE) {
                 let call_of = |piece: &Piece| {
-                    let call = Call::script(&self.server.scripts.jobs, &self.server.keys.tenant(&piece.tenant));
+                    let call = self.about_jobs(&piece.tenant);
                     piece.items.iter().fold(call, |call, item| call.arg(jobs[*item].name.as_str()))
                 };
                 let answers = side_by_side(&self.calls, DOING, wave.iter().map(call_of).collect()).await;
@@ -106,12 +107,16 @@ impl RedisStore {
         if known == Value::Nil {
             return Ok(Checked { now: self.read_now().await?, answer: None });
         }
-        let call = Call::script(&self.server.scripts.jobs, &self.server.keys.tenant(&job.tenant));
-        let answer = self.calls.call(DOING, &call.arg(job.name.as_str())).await?;
+        let answer = self.calls.call(DOING, &self.about_jobs(&job.tenant).arg(job.name.as_str())).await?;
         let (now, views) = job_views(&[job], answer).map_err(unreadable(DOING))?;
         let cannot_be_read = || WireError::new("a job", "its record cannot be read (above: why)");
         let view = views.into_iter().next().ok_or_else(cannot_be_read).map_err(unreadable(DOING))?;
         Ok(Checked { now, answer: Some(view) })
+    }
+
+    /// The script that shows jobs of a tenant, which are its further arguments.
+    fn about_jobs(&self, tenant: &TenantName) -> Call {
+        Call::script(&self.server.scripts.jobs, &self.server.keys.tenant(tenant)).arg(ms(CLOCK_GRACE))
     }
 
     /// Every job of every tenant, in order.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName};
 use leasehold_lease::log::LogLine;
+use leasehold_lease::order;
 use leasehold_lease::run::{Job, Run, Standing, Status};
+use leasehold_lease::time::Millis;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use super::codec::{self, Columns};
@@ -103,13 +105,33 @@ pub(super) fn show(db: &Connection, key: &RunKey) -> Result<Option<RunView>, Fau
 }
 
 /// Runs, newest first.
-pub(super) fn history(db: &Connection, query: &HistoryQuery) -> Result<Vec<RunView>, Fault> {
+pub(super) fn history(db: &Connection, query: &HistoryQuery, now: Millis) -> Result<Vec<RunView>, Fault> {
     let status = query.status.map(|status| status.word());
-    let since = query.since.map(|since| since.0);
-    let limit = codec::limit(query.limit);
-    let Some(key) = &query.job else { return history_of_all(db, (status, since, limit)) };
-    let Some((row, _)) = load::job_record(db, key)? else { return Ok(Vec::new()) };
-    views(db, key, include_str!("sql/history_of_job.sql"), (row, status, since, limit))
+    let of_job = match &query.job {
+        Some(key) => match load::job_record(db, key)? {
+            Some((row, _)) => Some((key, row)),
+            None => return Ok(Vec::new()),
+        },
+        None => None,
+    };
+    let mut found = Vec::new();
+    for (first, last) in spans(query.since, now) {
+        let limit = codec::limit(query.limit - found.len());
+        found.extend(match of_job {
+            Some((key, row)) => {
+                views(db, key, include_str!("sql/history_of_job.sql"), (row, status, first, last, limit))?
+            }
+            None => history_of_all(db, (status, first, last, limit))?,
+        });
+    }
+    Ok(found)
+}
+
+/// From when until when those runs are due that stand in front, and those behind them; in each span the one due last
+/// comes first. See [`order::newest_first`].
+fn spans(since: Option<Millis>, now: Millis) -> [(i64, i64); 2] {
+    let (first, present) = (since.map_or(i64::MIN, |since| since.0), order::present(now).0);
+    [(first, present), (first.max(present.saturating_add(1)), i64::MAX)]
 }
 
 fn history_of_all(db: &Connection, arguments: impl Params) -> Result<Vec<RunView>, Fault> {
@@ -126,7 +148,7 @@ fn history_of_all(db: &Connection, arguments: impl Params) -> Result<Vec<RunView
 }
 
 /// Jobs, ordered by key.
-pub(super) fn jobs(db: &Connection, after: Option<&JobKey>, limit: usize) -> Result<Vec<JobView>, Fault> {
+pub(super) fn jobs(db: &Connection, after: Option<&JobKey>, limit: usize, now: Millis) -> Result<Vec<JobView>, Fault> {
     // No tenant's name is empty.
     let (tenant, name) = after.map_or(("", ""), |key| (key.tenant.as_str(), key.name.as_str()));
     let mut statement = db.prepare_cached(include_str!("sql/jobs.sql"))?;
@@ -135,7 +157,7 @@ pub(super) fn jobs(db: &Connection, after: Option<&JobKey>, limit: usize) -> Res
     while let Some(row) = rows.next()? {
         let row = Columns::new(row, &|| "a job".to_owned());
         let key = row.job_key()?;
-        let read = load::decode_job(&row).and_then(|(row, job)| job_view(db, key.clone(), row, job));
+        let read = load::decode_job(&row).and_then(|(row, job)| job_view(db, key.clone(), row, job, now));
         match read {
             Ok(view) => views.push(view),
             Err(Fault::Damaged { what, reason }) => {
@@ -148,15 +170,26 @@ pub(super) fn jobs(db: &Connection, after: Option<&JobKey>, limit: usize) -> Res
 }
 
 /// One job, if it is known.
-pub(super) fn job(db: &Connection, key: &JobKey) -> Result<Option<JobView>, Fault> {
+pub(super) fn job(db: &Connection, key: &JobKey, now: Millis) -> Result<Option<JobView>, Fault> {
     let found = load::job_record(db, key)?;
-    found.map(|(row, job)| job_view(db, key.clone(), row, job)).transpose()
+    found.map(|(row, job)| job_view(db, key.clone(), row, job, now)).transpose()
 }
 
-fn job_view(db: &Connection, key: JobKey, row: i64, job: Job) -> Result<JobView, Fault> {
-    let newest = (row, None::<&str>, None::<i64>, 1);
+/// The newest of a job's runs, without attempts, outcome and payload.
+fn newest(db: &Connection, key: &JobKey, row: i64, now: Millis) -> Result<Option<(RunId, i64, Run)>, Fault> {
+    for (first, last) in spans(None, now) {
+        let arguments = (row, None::<&str>, first, last, 1);
+        let found = load::runs(db, key, include_str!("sql/history_of_job.sql"), arguments)?.pop();
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+fn job_view(db: &Connection, key: JobKey, row: i64, job: Job, now: Millis) -> Result<JobView, Fault> {
     let mut last = None;
-    if let Some((id, row, mut run)) = load::runs(db, &key, include_str!("sql/history_of_job.sql"), newest)?.pop() {
+    if let Some((id, row, mut run)) = newest(db, &key, row, now)? {
         run.attempts = load::attempts(db, &key, row, include_str!("sql/current_attempt.sql"))?;
         run.outcome = load::outcome(db, &key, row, &run, include_str!("sql/outcome_brief.sql"))?;
         last = Some(RunView { key: RunKey { job: key.clone(), run: id }, run }.brief());

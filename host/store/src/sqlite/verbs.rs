@@ -177,19 +177,19 @@ impl LeaseStore for SqliteStore {
 
     async fn history(&self, query: &HistoryQuery) -> Result<Checked<Vec<RunView>>, StoreError> {
         let query = query.clone();
-        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::history(db, &query)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::history(db, &query, now)? });
         self.reads.call("reading the history", work).await
     }
 
     async fn jobs(&self, after: Option<&JobKey>, limit: usize) -> Result<Checked<Vec<JobView>>, StoreError> {
         let after = after.cloned();
-        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::jobs(db, after.as_ref(), limit)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::jobs(db, after.as_ref(), limit, now)? });
         self.reads.call("listing jobs", work).await
     }
 
     async fn job(&self, job: &JobKey) -> Result<Checked<Option<JobView>>, StoreError> {
         let key = job.clone();
-        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::job(db, &key)? });
+        let work = move |db: &Desk, now| Ok(Checked { now, answer: read::job(db, &key, now)? });
         self.reads.call("reading a job", work).await
     }
 

@@ -78,6 +78,28 @@ fn prune_keeps_the_last_of_the_history() {
 }
 
 #[test]
+fn what_a_clock_that_was_ahead_has_made_pushes_nothing_out_of_the_history() {
+    const AHEAD: i64 = 3 * 24 * 3_600;
+    let mut store = Store::new();
+    let ran = |store: &mut Store, due| {
+        let run = store.running(due, 1);
+        store.finish(&run, 1, success());
+        run
+    };
+    for due in [AHEAD, AHEAD + 20] {
+        ran(&mut store, due);
+    }
+    store.go(0).unblock(0);
+    let runs = [20, 40, 60].map(|due| ran(&mut store, due));
+    store.go(100_000);
+    assert!(store.unchanged(|s| s.prune(3)).is_empty());
+    assert_eq!(store.prune(2), runs[..1]);
+    // Its time has come.
+    store.go(AHEAD + 1_000);
+    assert_eq!(store.prune(2), [runs[2].clone(), runs[1].clone()]);
+}
+
+#[test]
 fn prune_keeps_a_run_until_no_claim_for_it_can_be_in_time() {
     let (mut store, runs) = three_finished();
     // The job's largest bound is catch_up, 300 s; with 10 s for the clocks.

@@ -11,6 +11,11 @@ LANGUAGE sql VOLATILE AS $$
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 $$;
 
+-- The last due time that a run can have unless a clock was ahead when it was made: newest first, those due later stand
+-- behind all others (leasehold_lease::order). Argument: the time.
+CREATE OR REPLACE FUNCTION leasehold.present(at bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT at + 10000 $$;
+
 -- Refuses a caller of another version. Argument: the document of the call, whose "schema" is the caller's.
 CREATE OR REPLACE FUNCTION leasehold.guard(doc jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$

@@ -44,47 +44,52 @@ BEGIN
 END
 $$;
 
--- A job's newest runs: those that are unfinished, which are few, and the newest finished ones from their index, so that
--- a long history costs nothing. Arguments: the job, from which due time on, the status or null for any, how many.
-CREATE OR REPLACE FUNCTION leasehold.newest_runs(job bigint, first_due bigint, of_status text, top bigint)
-RETURNS SETOF leasehold.runs
+-- Of a job's runs due within a span those due last: those that are unfinished, which are few, and the newest finished
+-- ones from their index, so that a long history costs nothing. Arguments: the job, from which due time until which, the
+-- status or null for any, how many.
+CREATE OR REPLACE FUNCTION leasehold.newest_runs(
+    job bigint, first_due bigint, last_due bigint, of_status text, top bigint
+) RETURNS SETOF leasehold.runs
 LANGUAGE sql STABLE AS $$
     SELECT * FROM (
         (SELECT * FROM leasehold.runs r
-        WHERE r.job_id = job AND r.ended_at IS NULL AND r.due >= first_due
+        WHERE r.job_id = job AND r.ended_at IS NULL AND r.due BETWEEN first_due AND last_due
             AND (of_status IS NULL OR r.status = of_status))
         UNION ALL
         (SELECT * FROM leasehold.runs r
-        WHERE r.job_id = job AND r.ended_at IS NOT NULL AND r.due >= first_due
+        WHERE r.job_id = job AND r.ended_at IS NOT NULL AND r.due BETWEEN first_due AND last_due
             AND (of_status IS NULL OR r.status = of_status)
         ORDER BY r.due DESC, r.slot, r.demand LIMIT top)
     ) n ORDER BY n.due DESC, n.slot, n.demand LIMIT top
 $$;
 
--- The newest runs of all jobs of a namespace, and those as old as the last of them. Scheduled ones come from the primary
+-- The same of all jobs of a namespace, and those due when the last of them is. Scheduled ones come from the primary
 -- key, in which they stand by their slots, on-demand ones from their own index; those that are pending or running from
 -- the index of what is open, since they are few among all. (OFFSET 0 has each run look its job up.) Further arguments:
 -- as above.
-CREATE OR REPLACE FUNCTION leasehold.newest_of_all(space text, first_due bigint, of_status text, top bigint)
-RETURNS SETOF leasehold.runs
+CREATE OR REPLACE FUNCTION leasehold.newest_of_all(
+    space text, first_due bigint, last_due bigint, of_status text, top bigint
+) RETURNS SETOF leasehold.runs
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF of_status IN ('pending', 'running') THEN
         RETURN QUERY
         SELECT r.* FROM leasehold.jobs j JOIN leasehold.runs r ON r.job_id = j.id
-        WHERE j.namespace = space AND r.ended_at IS NULL AND r.status = of_status AND r.due >= first_due
+        WHERE j.namespace = space AND r.ended_at IS NULL AND r.status = of_status
+            AND r.due BETWEEN first_due AND last_due
         ORDER BY r.due DESC FETCH FIRST (top) ROWS WITH TIES;
         RETURN;
     END IF;
     RETURN QUERY
     (SELECT r.* FROM leasehold.runs r CROSS JOIN LATERAL (
         SELECT FROM leasehold.jobs j WHERE j.id = r.job_id AND j.namespace = space OFFSET 0) j
-    WHERE r.slot >= first_due AND r.slot < 9223372036854775807 AND (of_status IS NULL OR r.status = of_status)
+    WHERE r.slot BETWEEN first_due AND last_due AND r.slot < 9223372036854775807
+        AND (of_status IS NULL OR r.status = of_status)
     ORDER BY r.slot DESC FETCH FIRST (top) ROWS WITH TIES)
     UNION ALL
     (SELECT r.* FROM leasehold.runs r CROSS JOIN LATERAL (
         SELECT FROM leasehold.jobs j WHERE j.id = r.job_id AND j.namespace = space OFFSET 0) j
-    WHERE r.demand <> '' AND r.due >= first_due AND (of_status IS NULL OR r.status = of_status)
+    WHERE r.demand <> '' AND r.due BETWEEN first_due AND last_due AND (of_status IS NULL OR r.status = of_status)
     ORDER BY r.due DESC FETCH FIRST (top) ROWS WITH TIES);
 END
 $$;
@@ -94,40 +99,53 @@ CREATE OR REPLACE FUNCTION leasehold.history(doc jsonb) RETURNS SETOF leasehold.
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     first_due bigint := coalesce((doc->>'since')::bigint, -9223372036854775808);
+    last_due bigint;
     top bigint := (doc->>'limit')::bigint;
+    found_runs bigint;
     at bigint := leasehold.clock();
 BEGIN
     PERFORM leasehold.guard(doc);
     -- Planned for what is asked: people ask rarely, and for different things.
     PERFORM set_config('plan_cache_mode', 'force_custom_plan', true);
     RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
-    IF doc->>'tenant' IS NULL THEN
-        RETURN QUERY
-        SELECT 0, at, j.revision, leasehold.whole_run(j, r, false)::text
-        FROM leasehold.newest_of_all(doc->>'namespace', first_due, doc->>'status', top) r
-        CROSS JOIN LATERAL (SELECT * FROM leasehold.jobs j WHERE j.id = r.job_id OFFSET 0) j
-        ORDER BY r.due DESC, j.tenant, j.name, r.slot, r.demand LIMIT top;
-    ELSE
-        RETURN QUERY
-        SELECT 0, at, j.revision, leasehold.whole_run(j, r, false)::text
-        FROM leasehold.jobs j CROSS JOIN LATERAL leasehold.newest_runs(j.id, first_due, doc->>'status', top) r
-        WHERE j.namespace = doc->>'namespace' AND j.tenant = doc->>'tenant' AND j.name = doc->>'name'
-        ORDER BY r.due DESC, r.slot, r.demand;
-    END IF;
+    -- The present, and behind it, where that is not enough, what a clock that was ahead has made.
+    FOREACH last_due IN ARRAY ARRAY[leasehold.present(at), 9223372036854775807] LOOP
+        IF doc->>'tenant' IS NULL THEN
+            RETURN QUERY
+            SELECT 0, at, j.revision, leasehold.whole_run(j, r, false)::text
+            FROM leasehold.newest_of_all(doc->>'namespace', first_due, last_due, doc->>'status', top) r
+            CROSS JOIN LATERAL (SELECT * FROM leasehold.jobs j WHERE j.id = r.job_id OFFSET 0) j
+            ORDER BY r.due DESC, j.tenant, j.name, r.slot, r.demand LIMIT top;
+        ELSE
+            RETURN QUERY
+            SELECT 0, at, j.revision, leasehold.whole_run(j, r, false)::text
+            FROM leasehold.jobs j
+            CROSS JOIN LATERAL leasehold.newest_runs(j.id, first_due, last_due, doc->>'status', top) r
+            WHERE j.namespace = doc->>'namespace' AND j.tenant = doc->>'tenant' AND j.name = doc->>'name'
+            ORDER BY r.due DESC, r.slot, r.demand;
+        END IF;
+        GET DIAGNOSTICS found_runs = ROW_COUNT;
+        top := top - found_runs;
+        EXIT WHEN top <= 0;
+        first_due := greatest(first_due, leasehold.present(at) + 1);
+    END LOOP;
 END
 $$;
 
--- A job with its newest run, in brief.
-CREATE OR REPLACE FUNCTION leasehold.whole_job(j leasehold.jobs) RETURNS json
+-- A job with its newest run, in brief. Arguments: the job, the time.
+CREATE OR REPLACE FUNCTION leasehold.whole_job(j leasehold.jobs, at bigint) RETURNS json
 LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
         'tenant', j.tenant, 'name', j.name, 'revision', j.revision, 'newest_started', j.newest_started,
         'newest_skipped', j.newest_skipped, 'since', j.since, 'fingerprint', j.fingerprint,
         'last_offered', j.last_offered, 'hold', j.hold, 'stored', j.stored,
         'unfinished', j.running + j.pending,
-        'last', (
+        -- One that a clock that was ahead has made only where there is no other.
+        'last', coalesce((
             SELECT leasehold.whole_run(j, r, true)
-            FROM leasehold.newest_runs(j.id, -9223372036854775808, NULL, 1) r))
+            FROM leasehold.newest_runs(j.id, -9223372036854775808, leasehold.present(at), NULL, 1) r), (
+            SELECT leasehold.whole_run(j, r, true)
+            FROM leasehold.newest_runs(j.id, leasehold.present(at) + 1, 9223372036854775807, NULL, 1) r)))
 $$;
 
 -- "tenant","name" (after which; empty: from the first),"limit". Jobs, ordered by key.
@@ -139,7 +157,7 @@ BEGIN
     PERFORM leasehold.guard(doc);
     RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
     RETURN QUERY
-    SELECT 0, at, j.revision, leasehold.whole_job(j)::text
+    SELECT 0, at, j.revision, leasehold.whole_job(j, at)::text
     FROM (
         SELECT * FROM leasehold.jobs p
         WHERE p.namespace = doc->>'namespace' AND (p.tenant, p.name) > (doc->>'tenant', doc->>'name')
@@ -157,7 +175,7 @@ BEGIN
     PERFORM leasehold.guard(doc);
     RETURN NEXT ROW(0, at, 0, NULL)::leasehold.answer;
     RETURN QUERY
-    SELECT 0, at, j.revision, leasehold.whole_job(j)::text FROM leasehold.jobs j
+    SELECT 0, at, j.revision, leasehold.whole_job(j, at)::text FROM leasehold.jobs j
     WHERE j.namespace = doc->>'namespace' AND j.tenant = doc->>'tenant' AND j.name = doc->>'name';
 END
 $$;

@@ -86,7 +86,8 @@ DECLARE
 BEGIN
     WITH final AS (
         SELECT r.slot, r.demand, r.due, r.ended_at, r.kept_size FROM leasehold.runs r
-        WHERE r.job_id = job.id AND r.ended_at IS NOT NULL
+        -- Those of a clock that was ahead stand behind all others, and are too young to go.
+        WHERE r.job_id = job.id AND r.ended_at IS NOT NULL AND r.due <= leasehold.present(at)
         ORDER BY r.due DESC, r.slot, r.demand OFFSET ask.history_size
     ), old AS (
         SELECT f.slot, f.demand, f.kept_size FROM final f

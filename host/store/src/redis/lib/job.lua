@@ -6,7 +6,7 @@
 --                         field per running run. A claim reads it at once and nothing else that grows.
 --   pending:<name>        hash: on-demand run -> when it was asked for
 --   final:<name>          hash: final run -> its record
---   due:<name>            sorted set of the final runs, newest first: the score is minus the due time
+--   due:<name>            sorted set of the final runs, the one due last in front: the score is minus the due time
 --   payload:<name>        hash: on-demand run -> what it works on
 --   state:<name>          hash: run -> its checkpoint
 --   attempts:<name>:<run> hash: token -> the record of an attempt before the newest one

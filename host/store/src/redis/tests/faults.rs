@@ -157,6 +157,15 @@ faults! {
         ">= tonumber(ARGV[3]) then\n  return answered(job, now, 'full')" => "> tonumber(ARGV[3]) then\n  return 1";
     conformance::prune_forgets_runs_with_their_logs:
         "if redis.call('ZSCORE', KEYS[1] .. 'gone:' .. name, id) then" => "if false then";
+    // history.lua, jobs.lua, and what prune.lua counts
+    conformance::what_a_clock_that_was_ahead_has_made_stands_behind_all_others:
+        "if (due > present) ~= (other_due > present) then" => "if false then";
+    conformance::the_order_of_a_corrected_clock_holds_across_pages:
+        "redis.call('ZRANGEBYSCORE', finals, first, '+inf', 'LIMIT', 0, 1)[1]" => "nil";
+    conformance::the_order_of_a_corrected_clock_holds_across_pages:
+        "from > 0 and math.max(0, from - redis.call('ZCOUNT', key, first, last)) or 0" => "from";
+    conformance::what_a_clock_that_was_ahead_has_made_pushes_nothing_out_of_the_history:
+        "name, present, '+inf')" => "name, '-inf', '+inf')";
     // write.lua, prune.lua, lib
     conformance::a_compare_and_set_is_answered_once:
         "if number < newest then" => "if false then";

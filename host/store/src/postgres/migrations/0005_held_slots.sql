@@ -1,1 +1,0 @@
--- Schema 5: slots that were held back are not caught up. The tables stay as they are; only functions are new.
