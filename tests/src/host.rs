@@ -116,22 +116,12 @@ impl HostProcess {
 
     /// The memory that the process has, and the most it had, in bytes.
     pub fn memory(&self) -> (u64, u64) {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the host is there");
-        let kib = |key: &str| {
-            let line = status.lines().find(|line| line.starts_with(key)).expect("the system tells of memory");
-            line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).expect("a number of KiB")
-        };
-        (kib("VmRSS:") * 1024, kib("VmHWM:") * 1024)
+        leasehold_test_servers::memory(self.child.id())
     }
 
     /// The processor time that the process has used.
     pub fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("the host is there");
-        // The name, in parentheses, may have blanks in it.
-        let (_, behind) = stat.rsplit_once(") ").expect("the system tells of processes");
-        let ticks = behind.split(' ').skip(11).take(2).map(|n| n.parse::<u64>().expect("a number of ticks"));
-        // Linux tells all programs a hundred ticks a second, whatever it does itself.
-        Duration::from_millis(ticks.sum::<u64>() * 10)
+        leasehold_test_servers::processor_time(self.child.id())
     }
 
     /// Waits for its end. Answers how it ended and what it told people.

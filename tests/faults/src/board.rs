@@ -76,6 +76,8 @@ pub struct Setup {
     pub max_attempts: u32,
     /// Whether the hosts' wall clocks can be set.
     pub clocks: bool,
+    /// What the hosts log, as `LEASEHOLD_LOG` has it; none: what they log by themselves.
+    pub log: Option<&'static str>,
 }
 
 impl Setup {
@@ -87,23 +89,30 @@ impl Setup {
             "[host]\nplugins = \"plugins\"\nconcurrency = 2000\nmemory = \"8GiB\"\n\
              [store]\nurl = \"{url}\"\n{namespace}\
              [defaults]\nlease = \"{}ms\"\nheartbeat = \"{}ms\"\nmin_interval = \"1s\"\nmax_attempts = {}\n\
-             history_size = 100000\nstored_max = \"64GiB\"\njobs_max = 2000\nconcurrency = 2000\n\
+             history_size = 100000\nstored_max = \"64GiB\"\njobs_max = {}\nconcurrency = 2000\n\
              tenant_memory = \"8GiB\"\nmemory = \"4MiB\"\ntimeout = \"2h\"\n\
              [tenants.default.http]\nallow = [\"{origin}\"]\n",
             lease.as_millis(),
             heartbeat.as_millis(),
             self.max_attempts,
+            self.jobs.max(2_000),
         )
     }
 
     /// The jobs `j0`, `j1` … of the plugin.
     pub(crate) fn manifest(&self, origin: &str) -> String {
         let every = self.every.unwrap_or_else(soon_then_rarely).as_secs();
-        let payload = format!("{{ url = \"{origin}/\", times = {}, ms = {} }}", self.acts, self.pace);
+        // A manifest has a largest size, and what does nothing needs nothing.
+        let work = match self.acts {
+            0 => String::new(),
+            acts => format!(
+                "payload = {{ url = \"{origin}/\", times = {acts}, ms = {} }}\nhttp = [\"{origin}\"]\n",
+                self.pace
+            ),
+        };
         (0..self.jobs).fold(String::new(), |mut all, job| {
-            let part = format!("[[jobs]]\nname = \"j{job}\"\nevery = \"{every}s\"\npayload = {payload}\n");
             // Writing to a text cannot fail.
-            let _ = writeln!(all, "{part}http = [\"{origin}\"]");
+            let _ = writeln!(all, "[[jobs]]\nname = \"j{job}\"\nevery = \"{every}s\"\n{work}");
             all
         })
     }

@@ -73,6 +73,7 @@ impl Cluster {
         };
         for host in 0..cluster.setup.hosts {
             let mut variables = cluster.clock_variables(host);
+            variables.extend(cluster.setup.log.map(|log| ("LEASEHOLD_LOG".to_owned(), log.to_owned())));
             if let Some(proxy) = cluster.proxies.get(host) {
                 variables.push(("LEASEHOLD_STORE__URL".to_owned(), proxy.url(&cluster.url)));
             }
@@ -130,6 +131,16 @@ impl Cluster {
 
     pub(crate) async fn kill_host(&self, host: usize) {
         self.hosts[host].lock().await.kill();
+    }
+
+    /// How often a host has told people of this so far.
+    pub(crate) fn count_in_log(&self, host: usize, text: &str) -> usize {
+        let log = fs::read_to_string(self.folder.join(format!("h{host}.log"))).expect("the host logs");
+        log.matches(text).count()
+    }
+
+    pub(crate) async fn process_of(&self, host: usize) -> u32 {
+        self.hosts[host].lock().await.id().expect("it runs")
     }
 
     pub(crate) async fn signal_host(&self, host: usize, signal: Signal) {

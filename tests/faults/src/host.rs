@@ -73,6 +73,11 @@ impl Host {
         }
     }
 
+    /// The process, while it runs.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Sends a signal, unless it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {

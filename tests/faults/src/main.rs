@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use leasehold_faults::parts::{Order, frozen, hand_over, slots, takeover};
+use leasehold_faults::parts::{Order, frozen, hand_over, idle, slots, takeover};
 use leasehold_faults::{Binary, Kind, Policy, Row, table};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,6 +48,8 @@ enum Part {
     Handover,
     /// What a frozen or cut-off runner does after its lease.
     Frozen,
+    /// What a host costs that has many jobs and nothing to do.
+    Idle,
     /// Many slots under faults of all kinds.
     Slots,
 }
@@ -101,6 +103,7 @@ async fn one(args: &Args, part: Part, order: &Order) -> Option<(Vec<Row>, Vec<St
         Part::TakeoverDefaults => takeover(order, Policy::DEFAULT, 60).await.map(only_rows),
         Part::Handover => hand_over(order).await.map(only_rows),
         Part::Frozen => frozen(order).await,
+        Part::Idle => idle(order).await.map(only_rows),
         Part::Slots => slots(order, args.jobs).await,
     }
 }

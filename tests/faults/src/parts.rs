@@ -2,6 +2,7 @@
 
 mod frozen;
 mod hand_over;
+mod idle;
 mod slots;
 mod takeover;
 
@@ -15,6 +16,7 @@ use crate::store::Kind;
 
 pub use frozen::frozen;
 pub use hand_over::hand_over;
+pub use idle::idle;
 pub use slots::{Storm, Stormed, slots};
 pub use takeover::takeover;
 
@@ -36,7 +38,19 @@ fn endless(order: &Order, jobs: usize, policy: Policy, pace: u64) -> Setup {
     let Order { kind, binary, .. } = order.clone();
     // A run starts again after every fault.
     let max_attempts = 1_000;
-    Setup { kind, binary, hosts: 3, jobs, policy, every: None, acts: 1_000_000, pace, max_attempts, clocks: false }
+    Setup {
+        kind,
+        binary,
+        hosts: 3,
+        jobs,
+        policy,
+        every: None,
+        acts: 1_000_000,
+        pace,
+        max_attempts,
+        clocks: false,
+        log: None,
+    }
 }
 
 /// Starts a cluster and waits until each job's run acts, and every host backs up what it does not run.

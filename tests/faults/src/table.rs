@@ -15,8 +15,8 @@ pub struct Row {
     pub samples: u64,
     /// Of times: median, p99, maximum, in ms.
     pub spread: Option<[f64; 3]>,
-    /// Of what must not be: how often it was.
-    pub wrong: Option<u64>,
+    /// Of what is no time: how much it was, or of what must not be, how often.
+    pub value: Option<String>,
     /// What is wanted.
     pub target: String,
 }
@@ -26,12 +26,17 @@ impl Row {
     pub fn times(what: &str, kind: Kind, mut ms: Vec<f64>, target: &str) -> Row {
         ms.sort_by(f64::total_cmp);
         let spread = (!ms.is_empty()).then(|| [quantile(&ms, 0.5), quantile(&ms, 0.99), quantile(&ms, 1.0)]);
-        Row { what: what.to_owned(), kind, samples: ms.len() as u64, spread, wrong: None, target: target.to_owned() }
+        Row { what: what.to_owned(), kind, samples: ms.len() as u64, spread, value: None, target: target.to_owned() }
     }
 
     /// Something that must not be, and how often it could have been.
     pub fn never(what: &str, kind: Kind, wrong: u64, tries: u64) -> Row {
-        Row { what: what.to_owned(), kind, samples: tries, spread: None, wrong: Some(wrong), target: "0".to_owned() }
+        Row::value(what, kind, wrong.to_string(), tries, "0")
+    }
+
+    /// Something that was looked at so often.
+    pub fn value(what: &str, kind: Kind, value: String, samples: u64, target: &str) -> Row {
+        Row { what: what.to_owned(), kind, samples, spread: None, value: Some(value), target: target.to_owned() }
     }
 }
 
@@ -44,10 +49,10 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 /// In Markdown, so that it can be kept as it is.
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::from("| | store | of | median | p99 | max | target |\n|---|---|--:|--:|--:|--:|---|\n");
-    for Row { what, kind, samples, spread, wrong, target } in rows {
-        let cells = match (spread, wrong) {
+    for Row { what, kind, samples, spread, value, target } in rows {
+        let cells = match (spread, value) {
             (Some(ms), _) => ms.map(shown).join(" | "),
-            (None, Some(wrong)) => format!("{wrong} | | "),
+            (None, Some(value)) => format!("{value} | | "),
             (None, None) => " | | ".to_owned(),
         };
         // Writing to a text cannot fail.

@@ -21,6 +21,7 @@
 //! Linux only: it takes `setpriv` of util-linux and `/proc`.
 
 mod account;
+mod cost;
 mod error;
 mod folder;
 mod pgbouncer;
@@ -36,6 +37,7 @@ mod tarpit;
 mod tree;
 mod watchdog;
 
+pub use cost::{memory, processor_time};
 pub use error::ServerError;
 pub use folder::Storage;
 pub use pgbouncer::{PgBouncer, PoolMode};

@@ -33,6 +33,7 @@ impl Story {
             pace: 10,
             max_attempts: 3,
             clocks: false,
+            log: None,
         };
         let first = clock::wall() / 1_000 * 1_000 - 60_000;
         let (heard, runs, shown) = (Heard::default(), Vec::new(), Vec::new());

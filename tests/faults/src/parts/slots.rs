@@ -61,8 +61,19 @@ impl Storm {
         let Order { kind, binary, seed, time } = self.order.clone();
         let every = Some(Duration::from_secs(1));
         let (hosts, jobs, policy, max_attempts) = (self.hosts, self.jobs, self.policy, 3);
-        let setup =
-            Setup { kind, binary, hosts, jobs, policy, every, acts: 3, pace: 60, max_attempts, clocks: self.clocks() };
+        let setup = Setup {
+            kind,
+            binary,
+            hosts,
+            jobs,
+            policy,
+            every,
+            acts: 3,
+            pace: 60,
+            max_attempts,
+            clocks: self.clocks(),
+            log: None,
+        };
         let cluster = Cluster::start(setup).await?;
         if self.clocks() && !cluster.setup.clocks {
             eprintln!("skipped: clock steps (libfaketime is not installed)");
