@@ -5,8 +5,8 @@ import { isAbsolute, relative, resolve, sep } from "node:path";
 
 import { decode } from "@jridgewell/sourcemap-codec";
 
-// In characters. A plugin grows by about four times that: the engine keeps what it made of a script beside the script.
-const ROOM = 24 * 1024;
+// In characters. A plugin grows by about three times that: the engine keeps what it made of a script beside the script.
+const ROOM = 32 * 1024;
 const COLUMNS = 4;
 const LINES = 2;
 

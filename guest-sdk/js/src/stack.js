@@ -4,9 +4,9 @@
 const SCRIPT = "componentize-qjs:user.js";
 const PLACE = /componentize-qjs:user\.js:(\d+):(\d+)/g;
 
-let parts = [];
+let parts = "[]";
 
-/** What lines.mjs says of the script. */
+/** What lines.mjs says of the script, as JSON: read once there is a stack. */
 export function setParts(next) {
   parts = next;
 }
@@ -17,8 +17,9 @@ export function setParts(next) {
  */
 export function located(text) {
   if (!text.includes(SCRIPT)) return text;
+  const known = JSON.parse(parts);
   const lines = text.split("\n").flatMap((line) => {
-    const found = line.replace(PLACE, (whole, at, column) => place(Number(at), Number(column)) ?? whole);
+    const found = line.replace(PLACE, (whole, at, column) => place(known, Number(at), Number(column)) ?? whole);
     return /^\s+at /.test(found) && found.includes(SCRIPT) ? [] : [found];
   });
   // Who called the author's code is no longer there, so what the engine says of it leads nowhere.
@@ -27,7 +28,7 @@ export function located(text) {
 }
 
 /** `file:line:column`, as much of it as is known; undefined where no author's file is. Lines and columns count from 1. */
-function place(at, column) {
+function place(parts, at, column) {
   const [file, first, width, text] = parts.findLast((part) => part[1] <= at) ?? [""];
   if (file === "") return undefined;
   if (width === 0) return file;

@@ -100,7 +100,7 @@ test("a stack is led back to the files of the project, and packages", async () =
     "node_modules/odd/lib/odd.js": "// a comment\nexport default (value) => {\n\n  return value.odd;\n};\n",
   });
   const { script, parts } = await bundled(folder);
-  setParts(parts);
+  setParts(JSON.stringify(parts));
   const stack = [
     "TypeError: at large",
     `    at first (${at(script, "rows.length")})`,
@@ -130,7 +130,7 @@ test("what there is no room for keeps its file's name, and the project comes fir
     "node_modules/large/index.js": long,
   });
   const { script, parts } = await bundled(folder);
-  setParts(parts);
+  setParts(JSON.stringify(parts));
   assert.equal(located(at(script, "f(8001)")), "node_modules/large/index.js");
   assert.equal(located(at(script, "globalThis.after")), "src/handler.ts:2:1");
   assert.ok(JSON.stringify(parts).length < 1000);
@@ -140,6 +140,6 @@ test("a file outside of the project is shown by its name alone", async () => {
   const folder = project("outside", { "src/handler.ts": 'import "../../elsewhere";\n' });
   writeFileSync(join(scratch, "elsewhere.ts"), "globalThis.far();\n");
   const { script, parts } = await bundled(folder);
-  setParts(parts);
+  setParts(JSON.stringify(parts));
   assert.equal(located(at(script, "globalThis.far")), "elsewhere.ts:1:1");
 });
