@@ -16,6 +16,7 @@ setHost({
 
 // What ends the evaluation is told by its stack, which does not name the error in this engine.
 const named = (error, sites) => [title(error), ...sites.map(frame)].join("\n");
+const before = Error.prepareStackTrace;
 Error.prepareStackTrace = named;
 
 function frame(site) {
@@ -31,6 +32,6 @@ globalThis.leaseholdLoaded = (parts, isTold) => {
   if (!isTold && lines.length > 0) throw new Error(`leasehold logged: ${JSON.stringify(lines)}`);
   setParts(parts);
   lines.length = 0;
-  if (Error.prepareStackTrace === named) delete Error.prepareStackTrace;
+  if (Error.prepareStackTrace === named) Error.prepareStackTrace = before;
   delete globalThis.leaseholdLoaded;
 };

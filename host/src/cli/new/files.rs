@@ -189,6 +189,10 @@ pub(super) const SDK_GO: &[Embedded] = &[
         content: include_bytes!("../../../../guest-sdk/go/cmd/embed/component-type.bin"),
     },
     Embedded { path: "cmd/embed/main.go", content: include_bytes!("../../../../guest-sdk/go/cmd/embed/main.go") },
+    Embedded {
+        path: "cmd/embed/main_test.go",
+        content: include_bytes!("../../../../guest-sdk/go/cmd/embed/main_test.go"),
+    },
     Embedded { path: "errors.go", content: include_bytes!("../../../../guest-sdk/go/errors.go") },
     Embedded { path: "export_native.go", content: include_bytes!("../../../../guest-sdk/go/export_native.go") },
     Embedded { path: "export_wasm.go", content: include_bytes!("../../../../guest-sdk/go/export_wasm.go") },
@@ -308,6 +312,7 @@ pub(super) const SDK_GO: &[Embedded] = &[
         content: include_bytes!("../../../../guest-sdk/go/leaseholdtest/host.go"),
     },
     Embedded { path: "log.go", content: include_bytes!("../../../../guest-sdk/go/log.go") },
+    Embedded { path: "panic.go", content: include_bytes!("../../../../guest-sdk/go/panic.go") },
     Embedded { path: "run.go", content: include_bytes!("../../../../guest-sdk/go/run.go") },
     Embedded { path: "storage.go", content: include_bytes!("../../../../guest-sdk/go/storage.go") },
     Embedded {
