@@ -11,6 +11,9 @@ import (
 	"leasehold/internal/host"
 )
 
+// Not inlined: cmd/embed knows by its name that the plugin has a handler.
+//
+//go:noinline
 func export(handler untyped) {
 	if guest.Handler != nil {
 		panic("leasehold.Handle was called twice: a plugin has one handler")

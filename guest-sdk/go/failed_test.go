@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,38 @@ func TestAWaitIsNeverShorterThanAsked(t *testing.T) {
 	for d, want := range map[time.Duration]uint64{-1: 0, 0: 0, 1: 1, 20 * time.Millisecond: 20, 1<<63 - 1: maxMS + 1} {
 		if got := millis(d); got != want {
 			t.Errorf("%v: %d, not %d", d, got, want)
+		}
+	}
+}
+
+func TestAPanicIsToldByItsTextAndItsStack(t *testing.T) {
+	crash := func(of string) func(context.Context, *Run, []byte) ([]byte, error) {
+		return func(context.Context, *Run, []byte) ([]byte, error) {
+			if of == "" {
+				return nil, errors.New([]string{}[len(of)])
+			}
+			defer func() { panic(fmt.Sprint("again: ", recover())) }()
+			panic(errors.New(of))
+		}
+	}
+	for of, want := range map[string]string{
+		"crash on purpose": "again: crash on purpose",
+		"":                 "runtime error: index out of range [0] with length 0",
+	} {
+		handler := func(ctx context.Context, run *Run, payload []byte) ([]byte, error) {
+			return Call(ctx, run, payload, crash(of))
+		}
+		_, got := finish(nil, host.Run{}, nil, handler)
+		if got == nil || got.Kind != host.Permanent || got.Code != "panic" || got.Message != want || len(got.Details) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		stack := got.Details[0].Value
+		first, _, _ := strings.Cut(stack, "\n")
+		if !strings.Contains(first, "TestAPanicIsTold") || !strings.Contains(first, "failed_test.go:") || len(stack) > 1024 {
+			t.Errorf("%s", stack)
+		}
+		if strings.Contains(stack, "leasehold.Call[") || strings.Contains(stack, "runtime.") {
+			t.Errorf("%s", stack)
 		}
 	}
 }

@@ -40,8 +40,9 @@
 //
 // # Panics
 //
-// A panic that nobody recovers from ends the program, as always in Go: the run fails with the code trap, and the panic's
-// text and its goroutines are in the run's log.
+// A handler that panics fails for good, with the code panic, the panic's text and its stack. A panic in another goroutine
+// ends the program, as always in Go: the run fails with the code trap and the panic's text, and its goroutines are in the
+// run's log.
 package leasehold
 
 import (
@@ -107,9 +108,14 @@ func write(output any) ([]byte, error) {
 }
 
 // finish is the whole way of one attempt, from the host's call to the host's answer.
-func finish(h host.Host, info host.Run, payload []byte, handler untyped) ([]byte, *host.Failed) {
+func finish(h host.Host, info host.Run, payload []byte, handler untyped) (answer []byte, failure *host.Failed) {
 	ctx, run, end := begin(h, info)
 	defer end()
+	defer func() {
+		if value := recover(); value != nil {
+			answer, failure = nil, panicked(value)
+		}
+	}()
 	output, err := handler(ctx, run, payload)
 	if err != nil {
 		return nil, failed(err)

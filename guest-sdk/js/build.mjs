@@ -5,12 +5,15 @@
 
 import { existsSync } from "node:fs";
 import { mkdir, rename, writeFile } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { componentize } from "componentize-qjs";
 import { build } from "esbuild";
+
+import { partsOf } from "./lines.mjs";
+import { located, setParts } from "./src/stack.js";
 
 const sdk = dirname(fileURLToPath(import.meta.url));
 
@@ -23,25 +26,82 @@ if (positionals.length !== 1 || !values.output) {
   process.exit(2);
 }
 
-const script = await bundle(resolve(positionals[0]));
-const { component } = await componentize({
-  jsSource: script,
-  witPath: contract(),
-  world: "job",
-  // The contract is synchronous.
-  sync: true,
-  // WASI stays: the clock is read through it. The host denies what it has not granted.
-  stubWasi: false,
-});
-await put(resolve(values.output), component);
+const entry = resolve(positionals[0]);
+const { script, map } = await bundle(entry);
+// A text, which takes the least room in the plugin.
+const parts = JSON.stringify(partsOf(script, map, { folder: sdk, root: project(entry), isOwn }));
+await put(resolve(values.output), await evaluated(script));
 
-/** All of the plugin in one module, in the engine's dialect. */
+/** The component: the script is evaluated, and what that leaves in memory is kept. */
+async function evaluated(script) {
+  try {
+    return await componentized(`${script}\nleaseholdLoaded(${JSON.stringify(parts)});\n`);
+  } catch (error) {
+    // What the module logged (guest/load.js), or why there is no plugin.
+    for (const line of logged(error) ?? fail(error)) console.error(`build.mjs: logged while the plugin is built: ${line}`);
+  }
+  return componentized(`${script}\nleaseholdLoaded(${JSON.stringify(parts)}, true);\n`).catch(fail);
+}
+
+async function componentized(jsSource) {
+  const { component } = await componentize({
+    jsSource,
+    witPath: contract(),
+    world: "job",
+    // The contract is synchronous.
+    sync: true,
+    // WASI stays: the clock is read through it. The host denies what it has not granted.
+    stubWasi: false,
+  });
+  return component;
+}
+
+function logged({ message }) {
+  const lines = /leasehold logged: (\[.*\])$/m.exec(message);
+  return lines && JSON.parse(lines[1]);
+}
+
+/** Says what the module threw, and from which line of the author's. */
+function fail({ message }) {
+  const told = message.split(/: Failed to finish JavaScript module evaluation: /);
+  setParts(parts);
+  if (told.length === 1) console.error(`build.mjs: ${located(message)}`);
+  else console.error(`build.mjs: loading the module failed, which is done when the plugin is built\n${thrown(told[1])}`);
+  return process.exit(1);
+}
+
+/** The engine says `Error`, whatever it is, and its message; then the stack does, by its name. */
+function thrown(told) {
+  const lines = located(told).trimEnd().split("\n");
+  const frames = lines.findIndex((line) => line.startsWith("    at "));
+  const titles = frames < 0 ? lines.length : frames;
+  return lines.slice(titles % 2 === 0 ? titles / 2 : 0).join("\n");
+}
+
+/** The folder of a project, from which its files are named: the nearest with a package.json, or that of the entry. */
+function project(entry) {
+  for (let folder = dirname(entry); folder !== dirname(folder); folder = dirname(folder)) {
+    if (existsSync(join(folder, "package.json"))) return folder;
+  }
+  return dirname(entry);
+}
+
+function isOwn(file) {
+  const path = relative(sdk, file);
+  return !path.startsWith("..") && !isAbsolute(path) && !path.startsWith("node_modules");
+}
+
+/** All of the plugin in one script, in the engine's dialect, and its source map. */
 async function bundle(entry) {
   const wanted = { contents: whole(entry), resolveDir: sdk, sourcefile: "plugin.js" };
   const result = await build({
     stdin: wanted,
     bundle: true,
     write: false,
+    // Only to name the files of its source map from here.
+    outfile: join(sdk, "bundle.js"),
+    sourcemap: "external",
+    sourcesContent: false,
     format: "esm",
     target: "es2023",
     charset: "utf8",
@@ -54,11 +114,13 @@ async function bundle(entry) {
     supported: { "async-await": false, "async-generator": false, "for-await": false, "top-level-await": false },
     logLevel: "warning",
   }).catch(() => process.exit(1)); // esbuild has said why
-  return result.outputFiles[0].text;
+  const [map, script] = [/\.map$/, /\.js$/].map((name) => result.outputFiles.find(({ path }) => name.test(path)).text);
+  return { script, map: JSON.parse(map) };
 }
 
 function whole(entry) {
   return `
+    import "./guest/load.js";
     import "./guest/globals.js";
     import { serve } from "./guest/serve.js";
     import plugin from ${JSON.stringify(entry)};

@@ -99,12 +99,24 @@ fn a_crash_in_any_language_fails_the_run_and_says_why() {
     for_each_language(|language| {
         let w = workplace(language);
         let run = exec(&w, &json!({ "check": "crash" }), &[]);
-        // Where a language has exceptions, its SDK catches the one that nobody did; elsewhere the runtime traps.
-        let code = if matches!(language, "js" | "ts" | "python") { "exception" } else { "trap" };
+        // Where a language can, its SDK catches what nobody did; elsewhere the runtime traps.
+        let code = match language {
+            "js" | "ts" | "python" => "exception",
+            "go" => "panic",
+            _ => "trap",
+        };
         assert_eq!((&run["status"], &run["error"]["code"]), (&"failed".into(), &code.into()), "{language}: {run}");
         assert_eq!(run["error"]["retryable"], false, "{language}: {run}");
-        let told = format!("{} {}", run["error"], run["logs"]);
+        // A core module of Rust has no standard error, so its panic is in the log.
+        let told =
+            if language == RUST_CORE { run["logs"].to_string() } else { text(&run["error"]["message"]).to_owned() };
         assert!(told.contains("crash on purpose"), "{language}: {run}");
+        // What was bundled is told by the author's own file.
+        if let Some((file, source)) = bundled(language) {
+            let line = 1 + source.lines().position(|line| line.contains("crash on purpose")).expect("the line");
+            let details = run["error"]["details"].to_string();
+            assert!(details.contains(&format!("({file}:{line}:")), "{language}: {run}");
+        }
     });
 }
 
@@ -263,6 +275,15 @@ fn workplace(language: &str) -> Workplace {
     let w = Workplace::new(&settings());
     w.write("plugin.wasm", w.plugin(&component(language)));
     w
+}
+
+/// The handler's file and its text, where one script is made of all of a plugin.
+fn bundled(language: &str) -> Option<(&'static str, &'static str)> {
+    match language {
+        "js" => Some(("handler.js", include_str!("../conformance/js/handler.js"))),
+        "ts" => Some(("handler.ts", include_str!("../conformance/ts/handler.ts"))),
+        _ => None,
+    }
 }
 
 /// `leasehold exec --json`.

@@ -2,6 +2,7 @@
 
 import { title, wellFormed } from "./errors.js";
 import { host } from "./host.js";
+import { located } from "./stack.js";
 
 const LEVELS = ["trace", "debug", "info", "warn", "error"];
 
@@ -26,7 +27,7 @@ function emit(level, args) {
 }
 
 function show(value) {
-  return wellFormed(value instanceof Error ? described(value) : value);
+  return located(wellFormed(value instanceof Error ? described(value) : value));
 }
 
 /** Engines differ in whether a stack begins with the name and the message. */

@@ -1,5 +1,7 @@
 // How a handler fails, and what the host is told about it.
 
+import { located } from "./stack.js";
+
 /** The base of the errors a handler throws to say how it failed. */
 class Failure extends Error {
   constructor(kind, code, message, { details = {}, cause } = {}) {
@@ -93,7 +95,8 @@ function fromHttp(error) {
 function exception(thrown) {
   const isError = thrown instanceof Error;
   const message = isError ? title(thrown) : `thrown: ${text(thrown)}`;
-  const details = isError && thrown.stack ? { stack: cut(String(thrown.stack)) } : {};
+  const stack = isError ? located(String(thrown.stack ?? "")) : "";
+  const details = stack === "" ? {} : { stack: cut(stack) };
   return new Permanent("exception", cut(message), { details, cause: isError ? thrown.cause : undefined });
 }
 

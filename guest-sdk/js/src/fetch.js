@@ -8,7 +8,13 @@ import { host } from "./host.js";
  * Sends a request to an origin that the operator and the job's manifest both allow. Beside the usual `method`,
  * `headers`, `body` and `signal` it knows `timeoutMs`. Rejects with `HttpError`; any status is a response.
  */
-export async function fetch(resource, init = {}) {
+export function fetch(resource, init = {}) {
+  // Thrown at once, not to be missed: nobody waits for a promise while a plugin is built.
+  if (!host().send) throw new Error("fetch: a module is evaluated when its plugin is built, with no host: call it in the handler");
+  return exchange(resource, init);
+}
+
+async function exchange(resource, init) {
   init.signal?.throwIfAborted();
   const headers = new Headers(init.headers);
   const body = init.body ?? null;

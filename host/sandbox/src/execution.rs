@@ -261,12 +261,19 @@ fn out_of_memory(attempt: &Attempt, full: MemoryFull, error: &wasmtime::Error) -
     (kind, message)
 }
 
-/// A Rust guest that panics says why on standard error and then executes `unreachable`: what it said comes first, because
-/// the trap alone tells nobody anything.
+/// A guest that panics or aborts says why on standard error and then executes `unreachable`: what it said is told as well,
+/// because the trap alone tells nobody anything.
 fn trap_message(error: &wasmtime::Error, message: String, stderr: &str) -> String {
-    match (error.downcast_ref::<Trap>(), rust_panic(stderr)) {
-        (Some(Trap::UnreachableCodeReached), Some(panic)) => format!("{panic} ({message})"),
-        (Some(Trap::MemoryOutOfBounds), _) if error.downcast_ref::<WasmBacktrace>().is_some_and(recurses) => {
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::UnreachableCodeReached) => {
+            let panic = rust_panic(stderr).or_else(|| reason(stderr));
+            match (panic, last_words(stderr)) {
+                (Some(panic), _) => format!("{panic} ({message})"),
+                (None, Some(words)) => format!("{message}; it said last: {words}"),
+                (None, None) => message,
+            }
+        }
+        Some(Trap::MemoryOutOfBounds) if error.downcast_ref::<WasmBacktrace>().is_some_and(recurses) => {
             format!(
                 "{message}; functions call one another without end, it seems: the stack that lies in memory is full"
             )
@@ -288,6 +295,17 @@ fn rust_panic(stderr: &str) -> Option<String> {
     let lines = panic.lines().map(str::trim).take_while(|line| !line.starts_with("note: "));
     let line = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     Some(text::bound(&line, MAX_PANIC))
+}
+
+/// The last line by which Go or C's `assert` say why they end the program; Go's goroutines come behind it.
+fn reason(stderr: &str) -> Option<String> {
+    const BEGINNINGS: [&str; 3] = ["panic: ", "fatal error: ", "Assertion failed: "];
+    let line = stderr.lines().rfind(|line| BEGINNINGS.iter().any(|beginning| line.starts_with(beginning)))?;
+    Some(text::bound(line.trim_end(), MAX_PANIC))
+}
+
+fn last_words(stderr: &str) -> Option<String> {
+    stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).map(|line| text::bound(line, MAX_PANIC))
 }
 
 fn interruption(attempt: &Attempt) -> (FailureKind, String) {
@@ -373,5 +391,16 @@ mod tests {
         let told = |trap: Trap| trap_message(&trap.into(), "the trap".to_owned(), "panicked at a.rs:1:1:\nwhy");
         assert_eq!(told(Trap::UnreachableCodeReached), "panicked at a.rs:1:1: why (the trap)");
         assert_eq!(told(Trap::MemoryOutOfBounds), "the trap");
+    }
+
+    #[test]
+    fn whatever_ends_by_unreachable_is_told_by_what_it_said() {
+        let told = |stderr| trap_message(&Trap::UnreachableCodeReached.into(), "the trap".to_owned(), stderr);
+        let go = "panic: first\npanic: crash on purpose\n\ngoroutine 1 [running]:\nmain.main()\n\tmain.go:7 +0x12";
+        assert_eq!(told(go), "panic: crash on purpose (the trap)");
+        let assertion = "Assertion failed: n > 0 (plugin.c: handle: 12)\nand more";
+        assert_eq!(told(assertion), "Assertion failed: n > 0 (plugin.c: handle: 12) (the trap)");
+        assert_eq!(told("a line\n no cheese \n\n"), "the trap; it said last: no cheese");
+        assert_eq!(told(""), "the trap");
     }
 }

@@ -21,6 +21,9 @@ var world []byte
 
 const section = "component-type:leasehold"
 
+// What [leasehold.Handle] calls.
+const exporter = "leasehold.export"
+
 func main() {
 	if len(os.Args) != 3 {
 		fmt.Fprintln(os.Stderr, "usage: embed CORE.wasm PLUGIN.wasm")
@@ -52,6 +55,10 @@ func run(from, to string) error {
 func embed(module []byte) ([]byte, error) {
 	if !bytes.HasPrefix(module, []byte("\x00asm\x01\x00\x00\x00")) {
 		return nil, fmt.Errorf("this is no core module of WebAssembly")
+	}
+	// Functions that nothing calls are not in it, nor in its section of names.
+	if !bytes.Contains(module, []byte(exporter)) {
+		return nil, fmt.Errorf("the plugin has no handler: func init() { leasehold.Handle(…) } is missing in package main")
 	}
 	content := binary.AppendUvarint(nil, uint64(len(section)))
 	content = append(content, section...)

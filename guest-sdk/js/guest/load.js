@@ -1,0 +1,37 @@
+// While a plugin is built its modules are evaluated, and there is no host to log to. Imported before everything else.
+
+import { title } from "../src/errors.js";
+import { setHost } from "../src/host.js";
+import { setParts } from "../src/stack.js";
+
+const lines = [];
+
+// It logs, and has nothing else that a host has.
+setHost({
+  maxLevel: () => "trace",
+  emit(level, _, message, fields) {
+    lines.push([`${level}:`, message, ...fields.map(([key, value]) => `${key}=${value}`)].join(" "));
+  },
+});
+
+// What ends the evaluation is told by its stack, which does not name the error in this engine.
+const named = (error, sites) => [title(error), ...sites.map(frame)].join("\n");
+const before = Error.prepareStackTrace;
+Error.prepareStackTrace = named;
+
+function frame(site) {
+  const place = site.isNative() ? "native" : `${site.getFileName()}:${site.getLineNumber()}:${site.getColumnNumber()}`;
+  return `    at ${site.getFunctionName() || "<anonymous>"} (${place})`;
+}
+
+/**
+ * The last thing that is done while a plugin is built, by what build.mjs puts behind the bundle. Nothing but an error leaves
+ * the evaluation, so what was logged does as one: build.mjs prints it, and asks once more with `isTold`.
+ */
+globalThis.leaseholdLoaded = (parts, isTold) => {
+  if (!isTold && lines.length > 0) throw new Error(`leasehold logged: ${JSON.stringify(lines)}`);
+  setParts(parts);
+  lines.length = 0;
+  if (Error.prepareStackTrace === named) Error.prepareStackTrace = before;
+  delete globalThis.leaseholdLoaded;
+};
