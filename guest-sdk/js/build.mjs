@@ -38,7 +38,8 @@ async function evaluated(script) {
     return await componentized(`${script}\nleaseholdLoaded(${JSON.stringify(parts)});\n`);
   } catch (error) {
     // What the module logged (guest/load.js), or why there is no plugin.
-    for (const line of logged(error) ?? fail(error)) console.error(`build.mjs: logged while the plugin is built: ${line}`);
+    const lines = logged(error) ?? fail(error);
+    for (const line of lines) console.error(`build.mjs: logged while the plugin is built: ${line}`);
   }
   return componentized(`${script}\nleaseholdLoaded(${JSON.stringify(parts)}, true);\n`).catch(fail);
 }

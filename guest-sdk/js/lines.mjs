@@ -1,5 +1,5 @@
-// Which line of the author's each line of a bundle comes from, in little room: a plugin carries it, and an error's stack is
-// led back by it (src/stack.js).
+// Which line of the author's each line of a bundle comes from, in little room: a plugin carries it, and an error's stack
+// is led back by it (src/stack.js).
 
 import { isAbsolute, relative, resolve, sep } from "node:path";
 
@@ -13,11 +13,11 @@ const LINES = 2;
 /**
  * The parts of a bundle in their order, each from one file: `[file, first line in the bundle, width, runs]`.
  *
- * `map` is the source map of the bundle `script`, whose files are named from `folder` on; the parts name them from `root` on. What `isOwn`
- * says is this package's has no name. A run is `width` numbers between commas: 4 where columns are known (how many lines
- * after the run before it begins, at which column, how many lines of the file lie between, what to add to a column), 2 where
- * lines are (the first and the third of these), and with 0 there are none. A run goes on for as long as lines follow each
- * other in both.
+ * `map` is the source map of the bundle `script`, whose files are named from `folder` on; the parts name them from `root`
+ * on. What `isOwn` says is this package's has no name. A run is `width` numbers between commas: 4 where columns are known
+ * (how many lines after the run before it begins, at which column, how many lines of the file lie between, what to add to
+ * a column), 2 where lines are (the first and the third of these), and with 0 there are none. A run goes on for as long as
+ * lines follow each other in both.
  *
  * The project's files are told with their columns, those of packages by their lines: a large package has so many.
  */
@@ -59,7 +59,8 @@ function fit(parts) {
 
 function byColumn({ first, places }) {
   const goesOn = (run, next) => run.shift === next.shift && next.line - run.line === next.at - run.at;
-  return [COLUMNS, numbers(first, places, goesOn, (run, at, line) => [run.at - at, run.column, run.line - line, run.shift])];
+  const told = (run, at, line) => [run.at - at, run.column, run.line - line, run.shift];
+  return [COLUMNS, numbers(first, places, goesOn, told)];
 }
 
 function byLine({ first, places }) {

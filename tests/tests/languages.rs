@@ -116,6 +116,8 @@ fn a_crash_in_any_language_fails_the_run_and_says_why() {
             let line = 1 + source.lines().position(|line| line.contains("crash on purpose")).expect("the line");
             let details = run["error"]["details"].to_string();
             assert!(details.contains(&format!("({file}:{line}:")), "{language}: {run}");
+            // The message is told by itself.
+            assert!(details.contains("[\"stack\",\"    at "), "{language}: {run}");
         }
     });
 }

@@ -25,8 +25,8 @@ function frame(site) {
 }
 
 /**
- * The last thing that is done while a plugin is built, by what build.mjs puts behind the bundle. Nothing but an error leaves
- * the evaluation, so what was logged does as one: build.mjs prints it, and asks once more with `isTold`.
+ * The last thing that is done while a plugin is built, by what build.mjs puts behind the bundle. Nothing but an error
+ * leaves the evaluation, so what was logged does as one: build.mjs prints it, and asks once more with `isTold`.
  */
 globalThis.leaseholdLoaded = (parts, isTold) => {
   if (!isTold && lines.length > 0) throw new Error(`leasehold logged: ${JSON.stringify(lines)}`);

@@ -10,7 +10,9 @@ import { host } from "./host.js";
  */
 export function fetch(resource, init = {}) {
   // Thrown at once, not to be missed: nobody waits for a promise while a plugin is built.
-  if (!host().send) throw new Error("fetch: a module is evaluated when its plugin is built, with no host: call it in the handler");
+  if (!host().send) {
+    throw new Error("fetch: a module is evaluated when its plugin is built, without a host: call it in the handler");
+  }
   return exchange(resource, init);
 }
 

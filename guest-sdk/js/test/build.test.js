@@ -18,7 +18,14 @@ const scratch = realpathSync(mkdtempSync(join(tmpdir(), "leasehold-build-")));
 after(() => rmSync(scratch, { recursive: true }));
 
 const HANDLER = 'import { handler } from "leasehold";\nexport default handler(() => 1);\n';
-const THROWS = "interface Row {\n  id: number;\n}\n\nexport function first(rows: Row[] | null) {\n    return rows!.length;\n}\n";
+const THROWS = `interface Row {
+  id: number;
+}
+
+export function first(rows: Row[] | null) {
+    return rows!.length;
+}
+`;
 
 /** A project of these files; returns its folder. */
 function project(name, files) {
@@ -33,9 +40,8 @@ function project(name, files) {
 function built(name, files) {
   const folder = project(name, files);
   const output = join(folder, "plugin.wasm");
-  const { status, stderr } = spawnSync(process.execPath, [join(sdk, "build.mjs"), join(folder, "src/handler.ts"), "-o", output], {
-    encoding: "utf8",
-  });
+  const command = [join(sdk, "build.mjs"), join(folder, "src/handler.ts"), "-o", output];
+  const { status, stderr } = spawnSync(process.execPath, command, { encoding: "utf8" });
   return { status, stderr, isBuilt: existsSync(output) };
 }
 
@@ -50,13 +56,17 @@ test("an error while a module is loaded fails the build by its name and the auth
 });
 
 test("what a module logs while it is loaded is printed, and the plugin is built", () => {
-  const { status, stderr, isBuilt } = built("logs", { "src/handler.ts": `${HANDLER}console.log("lo\\nading", { n: 7 });\n` });
+  const { status, stderr, isBuilt } = built("logs", {
+    "src/handler.ts": `${HANDLER}console.log("lo\\nading", { n: 7 });\n`,
+  });
   assert.deepEqual([status, isBuilt], [0, true], stderr);
   assert.equal(stderr, "build.mjs: logged while the plugin is built: info: lo\nading n=7\n");
 });
 
 test("a request while a module is loaded is refused where it stands", () => {
-  const { status, stderr } = built("fetches", { "src/handler.ts": `${HANDLER}fetch("http://localhost/").catch(() => {});\n` });
+  const { status, stderr } = built("fetches", {
+    "src/handler.ts": `${HANDLER}fetch("http://localhost/").catch(() => {});\n`,
+  });
   assert.equal(status, 1);
   assert.match(stderr, /^Error: fetch: .*call it in the handler\n {4}at <anonymous> \(src\/handler\.ts:3:1\)$/m);
 });
@@ -93,7 +103,11 @@ function at(script, text) {
 
 test("a stack is led back to the files of the project, and packages", async () => {
   const folder = project("stack", {
-    "src/handler.ts": 'import { first } from "./rows";\nimport odd from "odd";\nimport "./own";\nfirst(odd(null) as any, [].at(0));\n',
+    "src/handler.ts": `import { first } from "./rows";
+import odd from "odd";
+import "./own";
+first(odd(null) as any, [].at(0));
+`,
     "src/rows.ts": THROWS,
     "src/own.js": "globalThis.own();\n",
     "node_modules/odd/package.json": '{ "main": "lib/odd.js" }',
