@@ -30,6 +30,7 @@ const entry = resolve(positionals[0]);
 const { script, map } = await bundle(entry);
 // A text, which takes the least room in the plugin.
 const parts = JSON.stringify(partsOf(script, map, { folder: sdk, root: project(entry), isOwn }));
+setParts(parts);
 await put(resolve(values.output), await evaluated(script));
 
 /** The component: the script is evaluated, and what that leaves in memory is kept. */
@@ -39,7 +40,7 @@ async function evaluated(script) {
   } catch (error) {
     // What the module logged (guest/load.js), or why there is no plugin.
     const lines = logged(error) ?? fail(error);
-    for (const line of lines) console.error(`build.mjs: logged while the plugin is built: ${line}`);
+    for (const line of lines) console.error(`build.mjs: logged while the plugin is built: ${located(line)}`);
   }
   return componentized(`${script}\nleaseholdLoaded(${JSON.stringify(parts)}, true);\n`).catch(fail);
 }
@@ -65,7 +66,6 @@ function logged({ message }) {
 /** Says what the module threw, and from which line of the author's. */
 function fail({ message }) {
   const told = message.split(/: Failed to finish JavaScript module evaluation: /);
-  setParts(parts);
   if (told.length === 1) console.error(`build.mjs: ${located(message)}`);
   else console.error(`build.mjs: loading the module failed, which is done when the plugin is built\n${thrown(told[1])}`);
   return process.exit(1);

@@ -53,7 +53,7 @@ function fit(parts) {
     Object.assign(part, { width, text });
   }
   return parts
-    .filter(({ name }, index) => name !== parts[index - 1]?.name)
+    .filter(({ name }, index) => name !== "" || name !== parts[index - 1]?.name)
     .map(({ name, first, width, text }) => [name, first, width, text]);
 }
 

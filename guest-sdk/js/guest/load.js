@@ -24,12 +24,17 @@ function frame(site) {
   return `    at ${site.getFunctionName() || "<anonymous>"} (${place})`;
 }
 
+/** JSON without the two ends of a line that it leaves as they are. */
+function onOneLine(value) {
+  return JSON.stringify(value).replace(/[\u2028\u2029]/g, (end) => `\\u${end.charCodeAt(0).toString(16)}`);
+}
+
 /**
  * The last thing that is done while a plugin is built, by what build.mjs puts behind the bundle. Nothing but an error
  * leaves the evaluation, so what was logged does as one: build.mjs prints it, and asks once more with `isTold`.
  */
 globalThis.leaseholdLoaded = (parts, isTold) => {
-  if (!isTold && lines.length > 0) throw new Error(`leasehold logged: ${JSON.stringify(lines)}`);
+  if (!isTold && lines.length > 0) throw new Error(`leasehold logged: ${onOneLine(lines)}`);
   setParts(parts);
   lines.length = 0;
   if (Error.prepareStackTrace === named) Error.prepareStackTrace = before;

@@ -4,9 +4,9 @@
 const SCRIPT = "componentize-qjs:user.js";
 const PLACE = /componentize-qjs:user\.js:(\d+):(\d+)/g;
 
-let parts = "[]";
+let parts;
 
-/** What lines.mjs says of the script, as JSON: read once there is a stack. */
+/** What lines.mjs says of the script, as JSON: read once there is a stack. Until it is said, texts stay as they are. */
 export function setParts(next) {
   parts = next;
 }
@@ -16,7 +16,7 @@ export function setParts(next) {
  * added are left out; elsewhere nothing is.
  */
 export function located(text) {
-  if (!text.includes(SCRIPT)) return text;
+  if (!parts || !text.includes(SCRIPT)) return text;
   const known = JSON.parse(parts);
   const lines = text.split("\n").flatMap((line) => {
     const found = line.replace(PLACE, (whole, at, column) => place(known, Number(at), Number(column)) ?? whole);

@@ -63,6 +63,15 @@ test("what a module logs while it is loaded is printed, and the plugin is built"
   assert.equal(stderr, "build.mjs: logged while the plugin is built: info: lo\nading n=7\n");
 });
 
+test("an error that a module logs while it is loaded is told by the author's line", () => {
+  const { status, stderr } = built("caught", {
+    "src/handler.ts": `${HANDLER}import { first } from "./rows";\n\ntry {\n  first(null);\n} catch (e) {\n  console.error("\u2028", e);\n}\n`,
+    "src/rows.ts": THROWS,
+  });
+  assert.equal(status, 0, stderr);
+  assert.match(stderr, /error: \u2028 TypeError: .*'length' of null\n {4}at first \(src\/rows\.ts:6:12\)\n/);
+});
+
 test("a request while a module is loaded is refused where it stands", () => {
   const { status, stderr } = built("fetches", {
     "src/handler.ts": `${HANDLER}fetch("http://localhost/").catch(() => {});\n`,
@@ -148,6 +157,16 @@ test("what there is no room for keeps its file's name, and the project comes fir
   assert.equal(located(at(script, "f(8001)")), "node_modules/large/index.js");
   assert.equal(located(at(script, "globalThis.after")), "src/handler.ts:2:1");
   assert.ok(JSON.stringify(parts).length < 1000);
+});
+
+test("neighbours of the same name outside of the project keep their own lines", async () => {
+  const folder = project("app", { "src/handler.ts": 'import "../../one/index";\nimport "../../other/index";\n' });
+  project("one", { "index.ts": "globalThis.one();\n" });
+  project("other", { "index.ts": "// not here\n\n\nglobalThis.other();\n" });
+  const { script, parts } = await bundled(folder);
+  setParts(JSON.stringify(parts));
+  assert.equal(located(at(script, "globalThis.one")), "index.ts:1:1");
+  assert.equal(located(at(script, "globalThis.other")), "index.ts:4:1");
 });
 
 test("a file outside of the project is shown by its name alone", async () => {

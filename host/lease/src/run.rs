@@ -17,6 +17,9 @@ pub const ATTEMPTS_KEPT: usize = 1_000;
 /// How long the id of a pruned on-demand run is remembered, so that a repeated trigger does not run twice.
 pub const DEMAND_ID_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How long a hold that is over is remembered: its slots are not caught up.
+pub const HOLD_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// One job as the store knows it.
 ///
 /// A driver may load only the part of `runs` that an operation can touch: the run it names and all unfinished ones.
@@ -38,7 +41,7 @@ pub struct Job {
     pub last_offered: Option<Millis>,
     /// The largest [`Terms::bound`] of any winning claim.
     pub largest_bound: Duration,
-    /// Set while someone holds the job back.
+    /// Set while someone holds the job back, and for [`HOLD_KEPT`] after that.
     pub hold: Option<Hold>,
     /// Bytes kept beside its runs: the sum of [`Run::stored`].
     pub stored: u64,
@@ -59,6 +62,9 @@ impl Job {
 /// A job held back: none of its slots starts. What runs goes on, and what is asked for on demand starts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hold {
+    /// From when on, by the store's clock; none: an older version recorded it.
+    #[serde(default)]
+    pub since: Option<Millis>,
     /// By the store's clock, this millisecond excluded; none: until it is let go.
     pub until: Option<Millis>,
     /// Who and why, in words, for people.
@@ -71,9 +77,9 @@ impl Hold {
         self.until.is_none_or(|until| now < until)
     }
 
-    /// The last instant up to `now` at which it was in force: a slot of then, or before, was held back.
-    pub fn held_to(&self, now: Millis) -> Slot {
-        Slot(self.until.map_or(now, |until| now.min(until - Duration::from_millis(1))))
+    /// Whether the slot was due while it was in force.
+    pub fn covers(&self, slot: Slot) -> bool {
+        self.since.is_some_and(|since| since <= slot.0) && self.holds(slot.0)
     }
 }
 

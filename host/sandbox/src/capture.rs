@@ -11,8 +11,10 @@ use crate::text;
 const LINE_OVERHEAD: usize = 64;
 const MAX_FIELDS: usize = 32;
 const MAX_TARGET: usize = 256;
-/// How much of standard error is remembered for the case that the guest fails: a panic's message is there.
+/// How much of standard error is told when the guest fails: a panic's message is there.
 const STDERR_TAIL: usize = 2 * 1024;
+/// How much of it is remembered: Go's message has a program's goroutines behind it.
+const STDERR_KEPT: usize = 16 * 1024;
 
 /// Receives everything one attempt says.
 pub(crate) struct Capture {
@@ -99,8 +101,17 @@ impl Capture {
 
     /// The last part of standard error, escaped for people.
     pub(crate) fn stderr_tail(&self) -> String {
+        self.last_of_stderr(STDERR_TAIL)
+    }
+
+    /// All that is remembered of standard error, escaped for people.
+    pub(crate) fn stderr_kept(&self) -> String {
+        self.last_of_stderr(STDERR_KEPT)
+    }
+
+    fn last_of_stderr(&self, most: usize) -> String {
         let state = self.state();
-        let start = state.tail.len().saturating_sub(STDERR_TAIL);
+        let start = state.tail.len().saturating_sub(most);
         let tail = String::from_utf8_lossy(&state.tail[start..]);
         // A cut in the middle of a character leaves a replacement character: not worth showing.
         let tail = if start > 0 { tail.trim_start_matches('\u{fffd}') } else { &tail };
@@ -201,10 +212,10 @@ fn bound_fields(fields: &[(String, String)], mut room: usize) -> Vec<(String, St
 }
 
 fn remember(tail: &mut Vec<u8>, bytes: &[u8]) {
-    tail.extend_from_slice(&bytes[bytes.len().saturating_sub(STDERR_TAIL)..]);
+    tail.extend_from_slice(&bytes[bytes.len().saturating_sub(STDERR_KEPT)..]);
     // Cut only when it has doubled, so that many small writes do not move the same bytes again and again.
-    if tail.len() > 2 * STDERR_TAIL {
-        tail.drain(..tail.len() - STDERR_TAIL);
+    if tail.len() > 2 * STDERR_KEPT {
+        tail.drain(..tail.len() - STDERR_KEPT);
     }
 }
 
@@ -293,5 +304,7 @@ pub(crate) mod tests {
         let tail = capture.stderr_tail();
         assert!(tail.ends_with("line 9999\npanicked \\u{1b}[31m"), "{tail}");
         assert!(tail.len() <= STDERR_TAIL + 16);
+        let kept = capture.stderr_kept();
+        assert!(kept.ends_with(&tail) && (STDERR_KEPT..=STDERR_KEPT + 16).contains(&kept.len()), "{}", kept.len());
     }
 }

@@ -190,7 +190,7 @@ fn kind_of(attempt: &Attempt, stage: &Stage, error: &wasmtime::Error) -> (Failur
     }
     match stage {
         Stage::Start if !error.is::<Trap>() => (FailureKind::Start, format!("{error:#}")),
-        _ => (FailureKind::Trap, trap_message(error, message, &attempt.log.stderr_tail())),
+        _ => (FailureKind::Trap, trap_message(error, message, &attempt.log.stderr_kept())),
     }
 }
 
@@ -266,10 +266,10 @@ fn out_of_memory(attempt: &Attempt, full: MemoryFull, error: &wasmtime::Error) -
 fn trap_message(error: &wasmtime::Error, message: String, stderr: &str) -> String {
     match error.downcast_ref::<Trap>() {
         Some(Trap::UnreachableCodeReached) => {
-            let panic = rust_panic(stderr).or_else(|| reason(stderr));
-            match (panic, last_words(stderr)) {
+            let panic = rust_panic(stderr).or_else(|| said_reason(stderr));
+            match (panic, last_line(stderr)) {
                 (Some(panic), _) => format!("{panic} ({message})"),
-                (None, Some(words)) => format!("{message}; it said last: {words}"),
+                (None, Some(line)) => format!("{message}; it said last: {line}"),
                 (None, None) => message,
             }
         }
@@ -297,14 +297,15 @@ fn rust_panic(stderr: &str) -> Option<String> {
     Some(text::bound(&line, MAX_PANIC))
 }
 
-/// The last line by which Go or C's `assert` say why they end the program; Go's goroutines come behind it.
-fn reason(stderr: &str) -> Option<String> {
+/// The last line by which Go or C's `assert` say why they end the program. Go indents the panic of a deferred function, and
+/// its goroutines come behind it.
+fn said_reason(stderr: &str) -> Option<String> {
     const BEGINNINGS: [&str; 3] = ["panic: ", "fatal error: ", "Assertion failed: "];
-    let line = stderr.lines().rfind(|line| BEGINNINGS.iter().any(|beginning| line.starts_with(beginning)))?;
-    Some(text::bound(line.trim_end(), MAX_PANIC))
+    let begins = |line: &&str| BEGINNINGS.iter().any(|beginning| line.starts_with(beginning));
+    stderr.lines().map(str::trim).rfind(begins).map(|line| text::bound(line, MAX_PANIC))
 }
 
-fn last_words(stderr: &str) -> Option<String> {
+fn last_line(stderr: &str) -> Option<String> {
     stderr.lines().map(str::trim).rfind(|line| !line.is_empty()).map(|line| text::bound(line, MAX_PANIC))
 }
 
@@ -396,7 +397,7 @@ mod tests {
     #[test]
     fn whatever_ends_by_unreachable_is_told_by_what_it_said() {
         let told = |stderr| trap_message(&Trap::UnreachableCodeReached.into(), "the trap".to_owned(), stderr);
-        let go = "panic: first\npanic: crash on purpose\n\ngoroutine 1 [running]:\nmain.main()\n\tmain.go:7 +0x12";
+        let go = "panic: first\n\tpanic: crash on purpose\n\ngoroutine 1 [running]:\nmain.main()\n\tmain.go:7 +0x12";
         assert_eq!(told(go), "panic: crash on purpose (the trap)");
         let assertion = "Assertion failed: n > 0 (plugin.c: handle: 12)\nand more";
         assert_eq!(told(assertion), "Assertion failed: n > 0 (plugin.c: handle: 12) (the trap)");

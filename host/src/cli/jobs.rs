@@ -390,7 +390,8 @@ mod tests {
 
     #[test]
     fn a_paused_job_says_until_when_and_why_until_that_is_over() {
-        let hold = Some(leasehold_lease::run::Hold { until: Some(Millis(5_000)), note: "backup\u{1b}".to_owned() });
+        let (since, until, note) = (None, Some(Millis(5_000)), "backup\u{1b}".to_owned());
+        let hold = Some(leasehold_lease::run::Hold { since, until, note });
         let line = |now| {
             let mut known = known(0, now);
             known.answer[0].hold.clone_from(&hold);

@@ -114,7 +114,10 @@ impl Pause {
         if let Some(until) = until.filter(|until| *until <= known.now) {
             return Err(CliError::PastUntil { until, now: known.now });
         }
-        let hold = Hold { until, note: self.note.clone() };
+        // A pause that is prolonged has begun where it began.
+        let in_force = known.answer.hold.as_ref().filter(|hold| hold.holds(known.now));
+        let since = in_force.map_or(Some(known.now), |hold| hold.since);
+        let hold = Hold { since, until, note: self.note.clone() };
         patiently(|| store.hold(&self.job, Some(&hold))).await?;
         let how = until.map_or_else(|| "until it is resumed".to_owned(), |until| format!("until {until}"));
         let told = format!("{}  paused {how}: its slots are skipped; what runs goes on", self.job);

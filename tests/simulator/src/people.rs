@@ -67,7 +67,11 @@ impl World {
     }
 
     pub(crate) fn hold_back(&mut self, lasts: Ms) {
-        self.ask(Op::Hold(Some(Hold { until: None, note: "wait".to_owned() })));
+        self.ask(Op::Hold(Some(Hold {
+            since: Some(leasehold_lease::time::Millis(self.now)),
+            until: None,
+            note: "wait".to_owned(),
+        })));
         self.held_until = self.held_until.max(self.now + lasts);
         self.at(self.held_until, Event::LetGo);
     }

@@ -39,10 +39,7 @@ impl Agent {
             false => Some(latest),
         });
         if let Some(last) = last {
-            let detail = match first < last {
-                true => format!("no host took the slots from {first} up to this one"),
-                false => "no host took it".to_owned(),
-            };
+            let detail = format!("no host took {}", span(first, last));
             self.tell(t, EventKind::Missed, &RunId::Slot(last), None, detail);
         }
     }
@@ -129,7 +126,7 @@ impl Agent {
         let passed = schedule.latest_at_or_before(latest.0 - one_before, next.0 - one_before);
         self.next_slot = self.next_after(t.now.wall);
         if let Some(passed) = passed {
-            let detail = format!("this host could not look at the slots from {next} up to this one");
+            let detail = format!("this host could not look at {}", span(next, passed));
             self.tell(t, EventKind::Missed, &RunId::Slot(passed), None, detail);
         }
         let age = t.now.wall.since(latest.0);
@@ -167,6 +164,11 @@ impl Agent {
             .is_some_and(|due| due > slot && Some(due) > self.newest_started && Some(due) > self.newest_skipped);
         replaced && schedule.next_after(wall).is_some()
     }
+}
+
+/// Slots in the words of what is told of the last one.
+fn span(first: Slot, last: Slot) -> String {
+    if first < last { format!("the slots from {first} up to this one") } else { "it".to_owned() }
 }
 
 /// Whether two offers have the same slots.

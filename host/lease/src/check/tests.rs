@@ -90,7 +90,7 @@ fn events(overlap: Overlap) -> Vec<Event> {
     let unoffered_for = Duration::from_secs(30);
     say(Op::Close(Close { run: slots[0].clone(), unoffered_for, reason: String::new() }));
     say(Op::Unblock(Unblock { newest_due: Slot(Millis(0)) }));
-    say(Op::Hold(Some(Hold { until: Some(Millis(16_000)), note: String::new() })));
+    say(Op::Hold(Some(Hold { since: Some(Millis(15_000)), until: Some(Millis(16_000)), note: String::new() })));
     say(Op::Hold(None));
     say(Op::Trigger(Trigger { id: "r".parse().unwrap(), payload: None, pending_max: 1 }));
     say(Op::Announce(Announce { fingerprint: "x".into() }));

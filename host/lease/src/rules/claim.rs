@@ -3,7 +3,7 @@
 use crate::id::{Attempt, Fence, RunId};
 use crate::op::{Claim, ClaimAnswer, ClaimKind, Stamped};
 use crate::policy::{CLOCK_GRACE, Overlap};
-use crate::run::{ATTEMPTS_KEPT, AttemptEnd, AttemptRecord, Job, Run, Status};
+use crate::run::{ATTEMPTS_KEPT, AttemptEnd, AttemptRecord, Hold, Job, Run, Status};
 use crate::time::{Millis, Slot};
 use crate::write::LastWrite;
 
@@ -95,10 +95,13 @@ fn fresh(job: &mut Edit<'_>, now: Millis, claim: &Claim) -> ClaimAnswer {
     if slot.0 > now + CLOCK_GRACE {
         return ClaimAnswer::Early;
     }
-    if superseded(job, now, slot, claim.kind) {
+    if superseded(job, slot, claim.kind) {
         return ClaimAnswer::Superseded { newest_started: job.newest_started };
     }
-    if let Some(hold) = job.hold.as_ref().filter(|hold| hold.holds(now)) {
+    // One that was due in a time of that kind is not caught up, whether or not a host saw it then.
+    let is_held =
+        |hold: &&Hold| hold.holds(now) || matches!(claim.kind, ClaimKind::CatchUp { .. }) && hold.covers(slot);
+    if let Some(hold) = job.hold.as_ref().filter(is_held) {
         let until = hold.until;
         skip(job, slot);
         return ClaimAnswer::Held { until };
@@ -118,11 +121,9 @@ fn skip(job: &mut Edit<'_>, slot: Slot) {
 }
 
 /// S10: a slot that ever won is never won as attempt 1 again, whatever was pruned.
-fn superseded(job: &Job, now: Millis, slot: Slot, kind: ClaimKind) -> bool {
+fn superseded(job: &Job, slot: Slot, kind: ClaimKind) -> bool {
     let by_start = Some(slot) <= job.newest_started;
-    // One that ended by itself, and was not let go since.
-    let was_held = || job.hold.as_ref().is_some_and(|hold| !hold.holds(now) && slot <= hold.held_to(now));
-    let by_catch_up = || Some(slot) <= job.newest_skipped || was_held() || job.since.is_none_or(|since| slot.0 < since);
+    let by_catch_up = || Some(slot) <= job.newest_skipped || job.since.is_none_or(|since| slot.0 < since);
     by_start || (matches!(kind, ClaimKind::CatchUp { .. }) && by_catch_up())
 }
 

@@ -3,7 +3,7 @@
 use crate::id::RunId;
 use crate::op::{Cancel, CancelAnswer, Close, CloseAnswer, Stamped, Unblock, UnblockAnswer};
 use crate::run::{AttemptEnd, Job, Outcome, Status};
-use crate::time::{Millis, Slot};
+use crate::time::Millis;
 
 use super::{Edit, stamped};
 
@@ -56,11 +56,10 @@ pub fn unblock(job: &mut Job, now: Millis, unblock: &Unblock) -> Stamped<Unblock
             return UnblockAnswer::Live { run: id.clone() };
         }
         // A caller whose clock is wrong must not block the job anew.
-        let newest_due = Some(unblock.newest_due.min(Slot(now)));
+        let newest_due = Some(unblock.newest_due.min(crate::time::Slot(now)));
         let expired: Vec<RunId> =
             job.runs.iter().filter(|(id, run)| future(id) && run.expired(now)).map(|(id, _)| id.clone()).collect();
-        // The end of a hold counts as skipped, and need not be a slot.
-        let ahead = job.newest_started > newest_due || job.newest_skipped > Some(Slot(now));
+        let ahead = job.newest_started > newest_due || job.newest_skipped > newest_due;
         if expired.is_empty() && !ahead && job.since.is_none_or(|since| since <= now) {
             return UnblockAnswer::NotBlocked;
         }

@@ -170,7 +170,8 @@ impl Store {
     }
 
     fn hold(&mut self, until: Option<Option<i64>>) {
-        let as_hold = |until: Option<i64>| Hold { until: until.map(|s| ms(s * 1_000)), note: "a test".into() };
+        let since = Some(self.now);
+        let as_hold = |until: Option<i64>| Hold { since, until: until.map(|s| ms(s * 1_000)), note: "a test".into() };
         hold(&mut self.job, self.now, until.map(as_hold).as_ref());
     }
 

@@ -4,7 +4,7 @@ use crate::id::RunId;
 use crate::op::{Announce, Stamped, Trigger, TriggerAnswer};
 use crate::order::newest_first;
 use crate::policy::CLOCK_GRACE;
-use crate::run::{DEMAND_ID_KEPT, Hold, Job, Run, Status};
+use crate::run::{DEMAND_ID_KEPT, HOLD_KEPT, Hold, Job, Run, Status};
 use crate::time::Millis;
 
 use super::stamped;
@@ -19,6 +19,10 @@ pub fn announce(job: &mut Job, now: Millis, announce: &Announce) -> Stamped<Mill
         job.since = Some(since);
         job.fingerprint.clone_from(&announce.fingerprint);
         job.last_offered = Some(now);
+        let is_old = |hold: &Hold| hold.until.is_some_and(|until| now > until + HOLD_KEPT);
+        if job.hold.as_ref().is_some_and(is_old) {
+            job.hold = None;
+        }
         since
     })
 }
@@ -26,14 +30,16 @@ pub fn announce(job: &mut Job, now: Millis, announce: &Announce) -> Stamped<Mill
 /// Holds the job back, or lets it go.
 pub fn hold(job: &mut Job, now: Millis, hold: Option<&Hold>) -> Stamped<()> {
     stamped(job, now, |job| {
-        if job.hold.as_ref() == hold {
-            return;
+        let in_force = job.hold.as_ref().filter(|former| former.holds(now));
+        let wanted = match (hold, in_force) {
+            (Some(hold), _) => Some(hold.clone()),
+            // It ends now: its slots are not caught up.
+            (None, Some(former)) => Some(Hold { until: Some(now), ..former.clone() }),
+            (None, None) => job.hold.clone(),
+        };
+        if job.hold != wanted {
+            job.hold = wanted;
         }
-        // A slot that was held back is not caught up, whether or not a host saw it.
-        if let Some(held_to) = job.hold.as_ref().map(|former| former.held_to(now)) {
-            job.newest_skipped = job.newest_skipped.max(Some(held_to));
-        }
-        job.hold = hold.cloned();
     })
 }
 

@@ -46,11 +46,9 @@ pub(super) fn reasons(around: &Around<'_>) -> Vec<String> {
                 )
             }));
             if is_expired && reasons.is_empty() {
-                reasons.push(
-                    "whoever finds it first takes it over, within two heartbeats; where a newer slot is due, that one \
-                     replaces it"
-                        .to_owned(),
-                );
+                let told = "a host with its plugin and a free place takes it over within two heartbeats; where a newer slot \
+                            is due, that one replaces it";
+                reasons.push(told.to_owned());
             }
             reasons
         }
@@ -59,15 +57,15 @@ pub(super) fn reasons(around: &Around<'_>) -> Vec<String> {
 
 /// Of a slot without a record.
 fn of_slot(around: &Around<'_>, slot: Slot) -> Vec<String> {
-    let JobView { newest_started, newest_skipped, since, .. } = around.job;
+    let JobView { newest_started, newest_skipped, since, hold, .. } = around.job;
     if slot.0 > around.now {
         return vec!["it is not due yet".to_owned()];
     }
     let mut reasons = Vec::new();
     match newest_started {
         Some(newest) if *newest == slot => {
-            reasons.push("it has started, and its record was pruned (history_size)".to_owned());
-            return reasons;
+            let told = "it has started, and its record was pruned (history_size), or `leasehold unblock` counted it as started";
+            return vec![told.to_owned()];
         }
         Some(newest) if *newest > slot => reasons.push(format!(
             "{newest} has started since, so it cannot start any more; if it has, its record was pruned (history_size)"
@@ -75,9 +73,11 @@ fn of_slot(around: &Around<'_>, slot: Slot) -> Vec<String> {
         _ => {}
     }
     if let Some(since) = since.filter(|since| slot.0 < *since) {
-        reasons.push(format!(
-            "the job was announced first, or its schedule changed, at {since}: nothing before is caught up"
-        ));
+        let what = "the job was announced first, or its schedule changed, or it was unblocked";
+        reasons.push(format!("{what}, at {since}: nothing before is caught up"));
+    } else if let Some(hold) = hold.as_ref().filter(|hold| hold.covers(slot)) {
+        let until = hold.until.map_or_else(|| "it is resumed".to_owned(), |until| until.to_string());
+        reasons.push(format!("the job was paused then, until {until} ({})", brief(&hold.note, 200)));
     } else if let Some(newest) = newest_skipped.filter(|newest| *newest >= slot && *newest_started < Some(slot)) {
         reasons.push(format!("slots up to {newest} were skipped, and are not caught up"));
     }
@@ -91,7 +91,10 @@ fn of_slot(around: &Around<'_>, slot: Slot) -> Vec<String> {
 /// Why no host takes anything of this job.
 fn who_could(around: &Around<'_>) -> Vec<String> {
     let there: Vec<&HostRow> = around.hosts.iter().filter(|host| host.is_there()).collect();
-    let busy = |host: &&HostRow| format!("{} is {}", brief(&host.host, 64), plain(&host.state));
+    let busy = |host: &&HostRow| {
+        let state = if host.state.is_empty() { "of another version" } else { &host.state };
+        format!("{} is {}", brief(&host.host, 64), plain(state))
+    };
     if there.is_empty() {
         return vec!["no host is there (`leasehold hosts`)".to_owned()];
     }
@@ -111,7 +114,7 @@ fn who_could(around: &Around<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_lease::run::Run;
+    use leasehold_lease::run::{Hold, Run};
     use leasehold_store::{HostOrders, HostRecord, HostReport};
 
     use super::*;
@@ -164,6 +167,10 @@ mod tests {
         assert!(!of(&skipped, &hosts, 960_000).contains("skipped"));
         let changed = JobView { since: Some(Millis(900_000)), ..job() };
         assert!(of(&changed, &hosts, 840_000).contains("announced first"));
+        let hold = Hold { since: Some(Millis(900_000)), until: Some(Millis(950_000)), note: "backup\n".to_owned() };
+        let held = JobView { hold: Some(hold), ..job() };
+        assert!(of(&held, &hosts, 900_000).contains("was paused then, until 1970-01-01T00:15:50.000Z (backup\\n)"));
+        assert!(!of(&held, &hosts, 960_000).contains("paused"));
     }
 
     #[test]

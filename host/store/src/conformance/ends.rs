@@ -6,7 +6,7 @@ use leasehold_lease::op::{
     Unblock, UnblockAnswer,
 };
 use leasehold_lease::run::{Hold, Outcome, Status};
-use leasehold_lease::time::Slot;
+use leasehold_lease::time::{Millis, Slot};
 
 use super::bench::{Bench, TestClock, job, ms, on_demand, slot, success};
 
@@ -92,7 +92,7 @@ pub async fn a_held_job_skips_its_slots(bench: &Bench) {
     let job = job("a");
     let now = bench.now().await;
     let offer = [(job.clone(), Announce { fingerprint: "x".into() })];
-    let hold = Hold { until: None, note: "ä note".into() };
+    let hold = Hold { since: Some(now), until: None, note: "ä note".into() };
     bench.store.hold(&job, Some(&hold)).await.expect("an answer");
     let ask = bench.ask(&slot(now), ClaimKind::Slot, &bench.terms());
     assert_eq!(bench.send(&job, &ask).await, ClaimAnswer::Held { until: None });
@@ -103,7 +103,11 @@ pub async fn a_held_job_skips_its_slots(bench: &Bench) {
     let token = bench.win(&job, &on_demand("r"), &bench.terms()).await;
     assert_eq!(bench.finish(&job, &on_demand("r"), token, success()).await, Accepted::Done);
     let until = bench.now().await + ms(200);
-    bench.store.hold(&job, Some(&Hold { until: Some(until), note: String::new() })).await.expect("an answer");
+    bench
+        .store
+        .hold(&job, Some(&Hold { since: None, until: Some(until), note: String::new() }))
+        .await
+        .expect("an answer");
     bench.reach(until).await;
     assert!(matches!(bench.send(&job, &ask).await, ClaimAnswer::Won { .. }), "the hold is over");
     let before = bench.store.hold(&job, None).await.expect("an answer").revision;
@@ -111,28 +115,38 @@ pub async fn a_held_job_skips_its_slots(bench: &Bench) {
 }
 
 /// A slot that was held back is not caught up, whether or not a host saw it: neither when the job was let go, nor when the
-/// hold ended by itself.
+/// hold ended by itself. What was due before it or after it is.
 pub async fn a_held_slot_is_not_caught_up(bench: &Bench) {
-    for let_go in [true, false] {
-        let job = job(if let_go { "a" } else { "b" });
-        let told = bench.store.announce(&[(job.clone(), Announce { fingerprint: "x".into() })]).await;
-        let since = told.expect("an answer").remove(0).expect("the record is sound").answer.since;
-        let until = since + ms(200);
-        let hold = Hold { until: (!let_go).then_some(until), note: String::new() };
-        bench.store.hold(&job, Some(&hold)).await.expect("an answer");
-        bench.reach(until).await;
-        if let_go {
-            bench.store.hold(&job, None).await.expect("an answer");
-        }
-        let catch_up = async |at| {
-            let age = bench.now().await.since(at);
-            bench.send(&job, &bench.ask(&slot(at), ClaimKind::CatchUp { age }, &bench.terms())).await
-        };
-        assert_eq!(catch_up(until - ms(1)).await, ClaimAnswer::Superseded { newest_started: None });
-        let unblock = Unblock { newest_due: Slot(since) };
-        let unblocked = bench.store.unblock(&job, &unblock).await.expect("an answer").answer;
-        assert_eq!(unblocked, UnblockAnswer::NotBlocked, "the end of a hold blocks nothing");
-        bench.reach(until + ms(100)).await;
-        assert!(matches!(catch_up(until + ms(100)).await, ClaimAnswer::Won { .. }), "what came after it is");
+    let (first, lasts) = (bench.now().await, ms(200));
+    let jobs = |name: &str| [true, false].map(|let_go| (job(&format!("{name}/{let_go}")), let_go));
+    let (before, within, after) = (jobs("before"), jobs("within"), jobs("after"));
+    let all = || before.iter().chain(&within).chain(&after);
+    let announce = |job: &JobKey| (job.clone(), Announce { fingerprint: "x".into() });
+    bench.store.announce(&all().map(|(job, _)| announce(job)).collect::<Vec<_>>()).await.expect("an answer");
+    bench.reach(bench.now().await + ms(10)).await;
+    let since = bench.now().await;
+    for (job, let_go) in all() {
+        let hold = Hold { since: Some(since), until: (!let_go).then_some(since + lasts), note: String::new() };
+        bench.store.hold(job, Some(&hold)).await.expect("an answer");
+    }
+    bench.reach(since + lasts).await;
+    for (job, _) in all() {
+        bench.store.hold(job, None).await.expect("an answer");
+    }
+    bench.reach(bench.now().await + ms(10)).await;
+    let now = bench.now().await;
+    let catch_up = async |job: &JobKey, at: Millis| {
+        let ask = bench.ask(&slot(at), ClaimKind::CatchUp { age: now.since(first) }, &bench.terms());
+        bench.send(job, &ask).await
+    };
+    for (job, let_go) in &within {
+        let answer = catch_up(job, since + lasts - ms(1)).await;
+        assert!(matches!(answer, ClaimAnswer::Held { until: Some(_) }), "let go: {let_go}, {answer:?}");
+        let known = bench.store.job(job).await.expect("an answer").answer.expect("the job");
+        assert_eq!(known.newest_skipped, Some(Slot(since + lasts - ms(1))));
+    }
+    for (job, at) in before.iter().map(|(job, _)| (job, since - ms(1))).chain(after.iter().map(|(job, _)| (job, now))) {
+        let answer = catch_up(job, at).await;
+        assert!(matches!(answer, ClaimAnswer::Won { .. }), "{job}: {answer:?}");
     }
 }

@@ -202,8 +202,8 @@ impl World {
     }
 
     fn hold(&mut self, now: Millis) -> Op {
-        let until = self.pick(&[None, Some(now + ms(5_000))]);
-        Op::Hold(self.pick(&[None, None, Some(Hold { until, note: "mind the gap".into() })]))
+        let (since, until) = (self.pick(&[None, Some(now - ms(2_000))]), self.pick(&[None, Some(now + ms(5_000))]));
+        Op::Hold(self.pick(&[None, None, Some(Hold { since, until, note: "mind the gap".into() })]))
     }
 
     fn outcome(&mut self) -> Outcome {

@@ -2,7 +2,7 @@
 --
 -- Keys: see lib/job.lua.
 -- Arguments, two a job: job, fingerprint of its schedule.
--- Answers, one a job: now, revision, since, newest started, newest skipped, and the hold: until, note (nothing: none)
+-- Answers, one a job: now, revision, since, newest started, newest skipped, and the hold: until, note, since (nothing: none)
 -- or, where the record cannot be read: nothing, the reason
 
 local now = clock()
@@ -17,6 +17,11 @@ local function offer(name, fingerprint)
   local since = now
   if former and former[1] and former[2] == fingerprint then
     since = former[1]
+  end
+  -- leasehold_lease::run::HOLD_KEPT.
+  if hold and hold[1] and now > tonumber(hold[1]) + 86400000 then
+    redis.call('HDEL', job.key, 'hold')
+    hold = false
   end
   redis.call('HSET', job.key, 'offer', cmsgpack.pack({ since, fingerprint, now }))
   job.changed = true

@@ -114,5 +114,6 @@ pub(super) fn accepted(fields: &mut Fields) -> Result<Accepted, WireError> {
 /// A hold, as scripts answer it.
 pub(super) fn maybe_hold(fields: &mut Fields) -> Result<Option<Hold>, WireError> {
     let Some(mut hold) = fields.maybe_list("a hold")? else { return Ok(None) };
-    Ok(Some(Hold { until: maybe_millis(&mut hold)?, note: hold.text()? }))
+    let (until, note, since) = (maybe_millis(&mut hold)?, hold.text()?, maybe_millis(&mut hold)?);
+    Ok(Some(Hold { since, until, note }))
 }

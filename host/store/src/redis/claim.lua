@@ -161,10 +161,16 @@ local function superseded(job, ask)
     return true
   end
   local since = job.offer and job.offer[1]
-  -- By a hold that ended by itself, and was not let go since: what is in force is asked for later.
-  local held_until = job.hold and job.hold[1] and tonumber(job.hold[1])
-  local was_held = held_until and ask.now >= held_until and slot < held_until
-  return ask.catches_up and (slot <= job.newest_skipped or was_held or not since or slot < since)
+  return ask.catches_up and (slot <= job.newest_skipped or not since or slot < since)
+end
+
+-- In a time in which the job was held back a slot is not caught up later either, whether or not a host saw it then.
+local function is_held(hold, ask)
+  if not hold then
+    return false
+  end
+  local was_due = hold[3] and ask.slot >= tonumber(hold[3]) and holds(hold, ask.slot)
+  return holds(hold, ask.now) or ask.catches_up and was_due
 end
 
 -- A claim of a run that the store does not know.
@@ -184,7 +190,7 @@ local function fresh(job, ask)
   if superseded(job, ask) then
     return answered(job, now, 'superseded', known(job.newest_started))
   end
-  if job.hold and (not job.hold[1] or now < tonumber(job.hold[1])) then
+  if is_held(job.hold, ask) then
     skip(job, slot)
     return answered(job, now, 'held', job.hold[1])
   end

@@ -1,26 +1,21 @@
--- hold: holds a job back, or lets it go.
+-- hold: holds a job back, or lets it go: then the hold ends now, and is remembered, for its slots are not caught up.
 --
 -- Keys: see lib/job.lua.
--- Arguments: 1 job  2 hold or let-go  3 until, ms (empty: until it is let go)  4 note
+-- Arguments: 1 job  2 hold or let-go  3 until, ms (empty: until it is let go)  4 note  5 since, ms (empty: not known)
 -- Answers: now, revision
 
 local now = clock()
 local job = load(ARGV[1])
 local former = job.hold
-local till = ARGV[3] ~= '' and ARGV[3]
-local hold = ARGV[2] == 'hold' and { till, ARGV[4] }
-if hold and former and former[1] == till and former[2] == ARGV[4] or not (hold or former) then
+local hold
+if ARGV[2] == 'hold' then
+  hold = { ARGV[3] ~= '' and ARGV[3], ARGV[4], ARGV[5] ~= '' and ARGV[5] }
+elseif former and holds(former, now) then
+  hold = { string.format('%.0f', now), former[2], former[3] }
+end
+if not hold or former and former[1] == hold[1] and former[2] == hold[2] and former[3] == hold[3] then
   return answered(job, now)
 end
--- A slot that was held back is not caught up, whether or not a host saw it.
-if former then
-  local held_to = former[1] and math.min(now, tonumber(former[1]) - 1) or now
-  job.newest_skipped = math.max(job.newest_skipped, held_to)
-end
-if hold then
-  redis.call('HSET', job.key, 'hold', cmsgpack.pack(hold))
-else
-  redis.call('HDEL', job.key, 'hold')
-end
+redis.call('HSET', job.key, 'hold', cmsgpack.pack(hold))
 job.changed = true
 return answered(job, now)

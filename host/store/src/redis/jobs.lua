@@ -3,7 +3,7 @@
 -- Keys: see lib/job.lua.
 -- Arguments: how far ahead of it a due time is still of the present, ms; the jobs
 -- Answers: now; for each job: 1, revision, newest started, newest skipped, its offer (since, fingerprint, last
---   offered), its hold (until, note), bytes stored, unfinished runs, and its newest run as lib/view.lua shows it in brief; or,
+--   offered), its hold (until, note, since), bytes stored, unfinished runs, and its newest run as lib/view.lua shows it in brief; or,
 --   where a record cannot be read: nothing, the reason
 
 local now = clock()

@@ -23,9 +23,12 @@ end
 -- A caller whose clock is wrong must not block the job anew.
 local newest_due = math.min(tonumber(ARGV[2]), now)
 
+local function ahead(slot)
+  return slot > newest_due
+end
+
 local since = job.offer and job.offer[1]
--- The end of a hold counts as skipped, and need not be a slot.
-local blocked = #expired > 0 or job.newest_started > newest_due or job.newest_skipped > now
+local blocked = #expired > 0 or ahead(job.newest_started) or ahead(job.newest_skipped)
 if not blocked and not (since and since > now) then
   return answered(job, now, 'not-blocked')
 end

@@ -215,12 +215,13 @@ impl RedisStore {
         const DOING: &str = "holding a job back or letting it go";
         let limit = Limit::of_a_call();
         self.register(limit, &job.tenant).await?;
-        let until = hold.and_then(|hold| hold.until).map_or_else(String::new, |until| until.0.to_string());
+        let text = |at: Option<Millis>| at.map_or_else(String::new, |at| at.0.to_string());
         let call = self
             .about_job(&self.server.scripts.hold, job)
             .arg(if hold.is_some() { "hold" } else { "let-go" })
-            .arg(until)
-            .arg(hold.map_or("", |hold| hold.note.as_str()));
+            .arg(text(hold.and_then(|hold| hold.until)))
+            .arg(hold.map_or("", |hold| hold.note.as_str()))
+            .arg(text(hold.and_then(|hold| hold.since)));
         let answer = self.changes.change_by(limit, DOING, &call).await?;
         let answer = stamped(answer, |_| Ok(())).map_err(unreadable(DOING))?;
         self.created(limit, job, answer.revision).await;

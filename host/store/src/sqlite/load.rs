@@ -116,9 +116,9 @@ pub(super) fn decode_job(row: &Columns<'_>) -> Result<(i64, Job), Fault> {
 }
 
 fn hold(row: &Columns<'_>) -> Result<Option<Hold>, Fault> {
-    let until = row.some_millis("hold_until")?;
+    let (since, until) = (row.some_millis("hold_since")?, row.some_millis("hold_until")?);
     let note: Option<String> = row.get("hold_note")?;
-    Ok(note.map(|note| Hold { until, note }))
+    Ok(note.map(|note| Hold { since, until, note }))
 }
 
 impl Loaded {

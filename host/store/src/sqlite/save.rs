@@ -48,6 +48,7 @@ fn job_record(db: &Connection, key: &JobKey, row: Option<i64>, job: &Job) -> Res
         ":fingerprint": job.fingerprint,
         ":last_offered": job.last_offered.map(|at| at.0),
         ":largest_bound_ms": ms(job.largest_bound),
+        ":hold_since": job.hold.as_ref().and_then(|hold| hold.since).map(|at| at.0),
         ":hold_until": job.hold.as_ref().and_then(|hold| hold.until).map(|at| at.0),
         ":hold_note": job.hold.as_ref().map(|hold| &hold.note),
         ":stored": bits(job.stored),

@@ -12,12 +12,13 @@ use crate::view::Identity;
 const APPLICATION_ID: i32 = 0x4c48_4442;
 
 /// The n-th brings schema n - 1 to schema n; `PRAGMA user_version` holds n.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_beside.sql"),
     include_str!("migrations/0003_indexes.sql"),
     include_str!("migrations/0004_keys_once.sql"),
     include_str!("migrations/0005_offers.sql"),
+    include_str!("migrations/0006_holds.sql"),
 ];
 
 /// The newest schema this version knows.

@@ -12,9 +12,9 @@ use crate::table::Row;
 
 const JOBS: usize = 10_000;
 
-/// The hosts tell of every call to the store.
+/// The hosts tell of every call to the store, in JSON.
 const LOG: &str = "warn,leasehold::driver::calls=trace";
-const CALL: &str = "a call to the store";
+const CALL: &str = "\"a call to the store\"";
 
 /// By which the store is told of a thousand jobs.
 const TELLING: &str = "telling the store of jobs";

@@ -37,6 +37,7 @@ pub(super) struct World {
     dice: Dice,
     started: Vec<(i64, u32)>,
     events: Vec<(i64, usize, EventKind)>,
+    missed: Vec<(i64, String)>,
 }
 
 struct Host {
@@ -82,6 +83,7 @@ impl World {
             dice: Dice::new(1),
             started: Vec::new(),
             events: Vec::new(),
+            missed: Vec::new(),
         }
     }
 
@@ -314,7 +316,12 @@ impl World {
                 }
             }
             Command::Poll => self.host(host).next_poll = store_now.0,
-            Command::Event(event) => self.events.push((store_now.0, host, event.kind)),
+            Command::Event(event) => {
+                self.events.push((store_now.0, host, event.kind));
+                if let (EventKind::Missed, Some(slot)) = (event.kind, event.run.as_ref().and_then(RunId::slot)) {
+                    self.missed.push((slot.0.0 / 1_000, event.detail));
+                }
+            }
         }
     }
 
@@ -424,6 +431,10 @@ impl World {
     }
     pub(super) fn count(&self, kind: EventKind) -> usize {
         self.events.iter().filter(|(_, _, k)| *k == kind).count()
+    }
+    /// The slots that were told as missed, each with what was told, in seconds.
+    pub(super) fn missed(&self) -> &[(i64, String)] {
+        &self.missed
     }
     pub(super) fn history(&self) -> Vec<(i64, usize, EventKind)> {
         self.events.clone()

@@ -158,25 +158,44 @@ fn a_held_job_skips_its_slots_and_catches_none_of_them_up() {
 
 #[test]
 fn a_slot_that_was_held_back_is_not_caught_up_though_no_host_saw_it() {
-    // Let go: the next slot starts.
+    // From 10 s on until 50 s: by itself, or because it was let go then.
+    for until in [Some(50), None] {
+        let held = || {
+            let mut store = Store::new();
+            store.announce("x");
+            store.go(10).hold(Some(until));
+            store.go(50);
+            store.hold(None);
+            store.go(60);
+            store.unchanged(|s| s.hold(None));
+            store
+        };
+        for slot in [10, 49] {
+            let mut store = held();
+            assert_eq!(store.catch_up(slot, 1), ClaimAnswer::Held { until: Some(ms(50_000)) });
+            assert_eq!(store.job.newest_skipped, Some(Slot(ms(slot * 1_000))));
+            assert_eq!(store.unchanged(|s| s.catch_up(slot, 1)), ClaimAnswer::Superseded { newest_started: None });
+        }
+        // What was due before that, and after.
+        for slot in [9, 50] {
+            assert_won(&held().catch_up(slot, 1), 1);
+        }
+        assert_won(&held().claim(60, 1), 1);
+    }
+}
+
+#[test]
+fn a_hold_that_is_over_is_forgotten_after_a_day() {
+    const DAY: i64 = 24 * 3_600;
     let mut store = Store::new();
-    store.announce("x");
-    store.hold(Some(None));
-    store.go(50);
-    store.hold(None);
-    assert_eq!(store.unchanged(|s| s.catch_up(40, 1)), ClaimAnswer::Superseded { newest_started: None });
-    assert_eq!(store.unchanged(|s| s.unblock(40)), UnblockAnswer::NotBlocked);
-    assert_won(&store.claim(50, 1), 1);
-    // The hold ended by itself, and another one is the next.
-    let mut store = Store::new();
-    store.announce("x");
     store.hold(Some(Some(50)));
-    store.go(60);
-    assert_eq!(store.unchanged(|s| s.catch_up(49, 1)), ClaimAnswer::Superseded { newest_started: None });
-    assert_won(&store.catch_up(50, 1), 1);
-    store.finish(&slot(50), 1, success());
-    store.hold(Some(Some(70)));
-    assert_eq!(store.job.newest_skipped, Some(Slot(ms(50_000 - 1))));
+    store.go(50 + DAY).announce("x");
+    assert!(store.job.hold.is_some());
+    store.go(51 + DAY).announce("x");
+    assert_eq!(store.job.hold, None);
+    store.hold(Some(None));
+    store.go(60 + 2 * DAY).announce("x");
+    assert!(store.job.hold.is_some(), "it is in force");
 }
 
 #[test]

@@ -190,9 +190,11 @@ CREATE OR REPLACE FUNCTION leasehold.claim_new(
 ) RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    is_held boolean := job.hold IS NOT NULL AND coalesce(at < job.held_until, true);
-    -- By one that ended by itself, and was not let go since.
-    was_held boolean := job.hold IS NOT NULL AND NOT is_held AND ask.slot < job.held_until;
+    -- In a time of that kind a slot is not caught up later either, whether or not a host saw it then.
+    is_held boolean := job.hold IS NOT NULL AND coalesce(
+        at < job.held_until
+        OR ask.kind = 'catch-up' AND ask.slot < job.held_until AND ask.slot >= (job.hold::jsonb->>'since')::bigint,
+        job.held_until IS NULL);
     is_first_skip boolean := coalesce(job.newest_skipped < ask.slot, true);
 BEGIN
     -- Only trigger creates an on-demand run, only a slot's own claim or a catch-up a scheduled one.
@@ -210,7 +212,7 @@ BEGIN
     -- S10: a slot that ever won is never won as attempt 1 again, whatever was pruned.
     IF ask.slot <= job.newest_started
         OR ask.kind = 'catch-up'
-            AND (NOT is_first_skip OR was_held OR coalesce(ask.slot < job.since, true))
+            AND (NOT is_first_skip OR coalesce(ask.slot < job.since, true))
     THEN
         RETURN leasehold.said(job, ask.ordinal, at, is_cut,
             '{"superseded":' || coalesce(job.newest_started::text, 'null') || '}');

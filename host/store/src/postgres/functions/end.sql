@@ -83,9 +83,8 @@ BEGIN
         job.stored := job.stored - leasehold.interrupt(
             job.id, future, '', at, '"its slot lay in the future, and the job was unblocked"');
     END LOOP;
-    -- The end of a hold counts as skipped, and need not be a slot.
     IF NOT has_expired AND NOT coalesce(job.newest_started > newest_due, false)
-        AND NOT coalesce(job.newest_skipped > at, false) AND coalesce(job.since <= at, true)
+        AND NOT coalesce(job.newest_skipped > newest_due, false) AND coalesce(job.since <= at, true)
     THEN
         RETURN leasehold.said(job, ask.ordinal, at, false, '"not-blocked"');
     END IF;

@@ -13,27 +13,31 @@ BEGIN
     END IF;
     job.fingerprint := ask.fingerprint;
     job.last_offered := at;
+    -- leasehold_lease::run::HOLD_KEPT.
+    IF job.held_until < at - 86400000 THEN
+        job.hold := NULL;
+        job.held_until := NULL;
+    END IF;
     RETURN leasehold.said(job, ask.ordinal, at, true, json_build_object(
         'since', job.since, 'newest_started', job.newest_started, 'newest_skipped', job.newest_skipped,
         'hold', job.hold)::text);
 END
 $$;
 
--- Holds the job back, or lets it go. Answers: null.
+-- Holds the job back, or lets it go: then the hold ends now, and is remembered, for its slots are not caught up. Answers:
+-- null.
 CREATE OR REPLACE FUNCTION leasehold.hold(job leasehold.jobs, ask leasehold.request, at bigint)
 RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    IF job.hold IS NOT DISTINCT FROM ask.hold THEN
+    IF ask.hold IS NULL AND (job.hold IS NULL OR coalesce(at >= job.held_until, false))
+        OR coalesce(job.hold::jsonb = ask.hold::jsonb, false)
+    THEN
         RETURN leasehold.said(job, ask.ordinal, at, false, 'null');
     END IF;
     job := leasehold.known(job);
-    -- A slot that was held back is not caught up, whether or not a host saw it.
-    IF job.hold IS NOT NULL THEN
-        job.newest_skipped := greatest(job.newest_skipped, least(at, job.held_until - 1));
-    END IF;
-    job.hold := ask.hold;
-    job.held_until := ask.held_until;
+    job.held_until := CASE WHEN ask.hold IS NULL THEN at ELSE ask.held_until END;
+    job.hold := coalesce(ask.hold, jsonb_set(job.hold::jsonb, '{until}', to_jsonb(at))::text);
     RETURN leasehold.said(job, ask.ordinal, at, true, 'null');
 END
 $$;

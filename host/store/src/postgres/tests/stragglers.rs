@@ -190,7 +190,7 @@ async fn an_operation_whose_answer_is_lost_has_its_effect_once() {
         sent_again(&far, &job, Op::Announce(Announce { fingerprint: "x".into() })).await;
         assert_eq!(far.view(&job).await.since, Some(now));
 
-        let hold = Hold { until: None, note: "a test".into() };
+        let hold = Hold { since: None, until: None, note: "a test".into() };
         sent_again(&far, &job, Op::Hold(Some(hold.clone()))).await;
         assert_eq!(far.view(&job).await.hold, Some(hold));
         sent_again(&far, &job, Op::Hold(None)).await;

@@ -2,7 +2,7 @@
 --
 -- Keys: KEYS[1] is the prefix `leasehold:{<namespace>/<tenant>}:` that all keys of a tenant begin with. Its hash tag
 -- lets one script touch them all, in a cluster too.
---   job:<name>            hash: `numbers`, `offer` (since, fingerprint, last offered), `hold` (until, note), and one
+--   job:<name>            hash: `numbers`, `offer` (since, fingerprint, last offered), `hold` (until, note, since), and one
 --                         field per running run. A claim reads it at once and nothing else that grows.
 --   pending:<name>        hash: on-demand run -> when it was asked for
 --   final:<name>          hash: final run -> its record
@@ -147,6 +147,11 @@ local function load(name)
   job.offer = fields.offer and cmsgpack.unpack(fields.offer)
   job.hold = fields.hold and cmsgpack.unpack(fields.hold)
   return job
+end
+
+-- Whether a hold, as it is stored, is in force.
+local function holds(hold, now)
+  return not hold[1] or now < tonumber(hold[1])
 end
 
 -- Running, and its runner was alive recently; `run` is running by its status.

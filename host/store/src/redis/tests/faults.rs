@@ -101,17 +101,17 @@ faults! {
     corners::a_pruned_slot_is_not_won_again:
         "  if slot <= job.newest_started then" => "  if slot < job.newest_started then";
     conformance::the_driver_does_what_the_rules_say:
-        "(slot <= job.newest_skipped or was_held or not since or slot < since)" => "(was_held or not since or slot < since)";
+        "(slot <= job.newest_skipped or not since or slot < since)" => "(not since or slot < since)";
     conformance::the_driver_does_what_the_rules_say:
-        "or was_held or not since or slot < since)" => "or was_held or not since)";
+        "(slot <= job.newest_skipped or not since or slot < since)" => "(slot <= job.newest_skipped or not since)";
     conformance::a_held_slot_is_not_caught_up:
-        "or was_held or" => "or";
+        "or ask.catches_up and was_due" => "";
     conformance::a_held_slot_is_not_caught_up:
-        "job.newest_skipped = math.max(job.newest_skipped, held_to)" => "";
+        "ask.slot >= tonumber(hold[3]) and" => "";
     conformance::a_held_slot_is_not_caught_up:
-        "job.newest_skipped > now" => "job.newest_skipped > newest_due";
+        "{ string.format('%.0f', now), former[2], former[3] }" => "former";
     conformance::a_held_job_skips_its_slots:
-        "not job.hold[1] or now < tonumber(job.hold[1])" => "true";
+        "not hold[1] or now < tonumber(hold[1])" => "true";
     // heartbeats.lua, finish.lua, release.lua
     conformance::a_released_lease_stays_released:
         "current ~= token or flags % 2 == 1 then\n    return" => "current ~= token then\n    return";
@@ -150,7 +150,7 @@ faults! {
     corners::unblocking_goes_no_further_than_the_present:
         "math.min(tonumber(ARGV[2]), now)" => "tonumber(ARGV[2])";
     conformance::the_driver_does_what_the_rules_say:
-        "former[2] == ARGV[4] or not (hold or former) then" => "false then";
+        "not hold or former and former[1] == hold[1]" => "not hold or former and false";
     conformance::an_announcement_tells_where_catching_up_begins:
         "if former and former[1] and former[2] == fingerprint then" => "if former and former[1] then";
     conformance::an_on_demand_run_is_stored_before_it_starts:

@@ -264,7 +264,7 @@ async fn jobs_whose_answers_were_lost_change_once() {
 
     let revision = view(store, &job).await.revision;
 
-    let hold = Hold { until: None, note: "a release".into() };
+    let hold = Hold { since: None, until: None, note: "a release".into() };
     let again = lossy.twice(&job, async || store.hold(&job, Some(&hold)).await).await;
     assert_eq!(again.revision, revision + 1);
     let again = lossy.twice(&job, async || store.hold(&job, None).await).await;
