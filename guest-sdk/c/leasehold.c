@@ -155,7 +155,10 @@ bool exports_leasehold_job_handler_handle(exports_leasehold_job_handler_run_info
         .reason = take_text(info->reason), .metadata = metadata, .metadata_len = info->metadata.len, .failure = &failed,
     };
     lh_buf returned = {0};
+    /* What is printed reaches the log line by line, a trap or not: it would wait in a buffer, as nobody sits before it. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     lh_outcome outcome = lh_handle(&run, (lh_slice){(char *)input->ptr, input->len}, &returned);
+    fflush(NULL);
 
     free_host(input->ptr, input->len);
     free_fields(metadata, run.metadata_len);

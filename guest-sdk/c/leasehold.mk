@@ -8,12 +8,13 @@ CFLAGS ?= -Wall -Wextra
 BINDINGS := $(SDK)bindings/job.c $(SDK)bindings/job_component_type.o
 HEADERS := $(SDK)leasehold.h $(SDK)bindings/job.h $(wildcard *.h)
 
+# -UNDEBUG: where it optimises, zig leaves out what `assert` checks.
 # The stack is memory of the plugin's, and zig's usual 16 MiB of it are much of what a plugin may have. What overflows it
 # traps: it grows down to the beginning of memory.
 $(PLUGIN).wasm: $(SOURCES) $(SDK)leasehold.c $(SDK)bytes.c $(BINDINGS) $(HEADERS)
 	@$(WASM_CC) --version >/dev/null || { echo "$(firstword $(WASM_CC)) is or has no compiler for WebAssembly (above: why):" \
 	    "python3 -m venv .venv && .venv/bin/pip install ziglang, or make WASM_CC=... (README.md)" >&2; exit 1; }
-	$(WASM_CC) -std=c11 -Os $(CFLAGS) -mexec-model=reactor -Wl,-z,stack-size=262144 -I$(SDK) -o $@.tmp \
+	$(WASM_CC) -std=c11 -Os -UNDEBUG $(CFLAGS) -mexec-model=reactor -Wl,-z,stack-size=262144 -I$(SDK) -o $@.tmp \
 		$(SOURCES) $(SDK)leasehold.c $(SDK)bytes.c $(BINDINGS)
 	mv $@.tmp $@
 

@@ -15,7 +15,9 @@ declare global {
   type Response = sdk.Response;
 
   function setTimeout<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): Timer;
+  function setTimeout(callback: (nothing: void) => void, ms?: number): Timer;
   function setInterval<A extends unknown[]>(callback: (...args: A) => void, ms?: number, ...args: A): Timer;
+  function setInterval(callback: (nothing: void) => void, ms?: number): Timer;
   function clearTimeout(timer: Timer | undefined): void;
   function clearInterval(timer: Timer | undefined): void;
   function queueMicrotask(job: () => void): void;

@@ -42,11 +42,14 @@ export function partsOf(script, map, { folder, root, isOwn }) {
   );
 }
 
-/** The project's own files first; what there is no room for keeps its name. */
+/**
+ * The project's own files first, and of them the last: it is the entry, and before it comes what it imports. What there is no
+ * room for keeps its name.
+ */
 function fit(parts) {
   let room = ROOM;
   const isPackage = (part) => part.name.startsWith("node_modules/");
-  for (const part of [...parts.filter((part) => !isPackage(part)), ...parts.filter(isPackage)]) {
+  for (const part of [...parts.filter((part) => !isPackage(part)).reverse(), ...parts.filter(isPackage)]) {
     const texts = isPackage(part) ? [byLine(part)] : [byColumn(part), byLine(part)];
     const [width, text] = texts.find(([, runs]) => runs.length > 0 && runs.length <= room) ?? [0, ""];
     room -= text.length;

@@ -1,5 +1,7 @@
 // While a plugin is built its modules are evaluated, and there is no host to log to. Imported before everything else.
 
+import { unhandled } from "./promise.js";
+import { console } from "../src/console.js";
 import { title } from "../src/errors.js";
 import { setHost } from "../src/host.js";
 import { setParts } from "../src/stack.js";
@@ -34,6 +36,7 @@ function onOneLine(value) {
  * leaves the evaluation, so what was logged does as one: build.mjs prints it, and asks once more with `isTold`.
  */
 globalThis.leaseholdLoaded = (parts, isTold) => {
+  for (const error of unhandled()) console.error("a promise was rejected, and nothing handles it:", error);
   if (!isTold && lines.length > 0) throw new Error(`leasehold logged: ${onOneLine(lines)}`);
   setParts(parts);
   lines.length = 0;

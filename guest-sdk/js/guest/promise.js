@@ -8,6 +8,18 @@ const jobs = [];
 let timers = [];
 let lastTimer = 0;
 
+// Rejected promises that nothing has asked for yet, of which the first are told.
+const unasked = new Set();
+const TOLD = 10;
+let reasonOf;
+
+/** Why promises were rejected that nothing ever asked for. */
+export function unhandled() {
+  const errors = [...unasked].map((promise) => reasonOf(promise));
+  unasked.clear();
+  return errors;
+}
+
 export function queueMicrotask(job) {
   jobs.push(job);
 }
@@ -79,6 +91,7 @@ export class Promise {
   #state = "pending";
   #value;
   #reactions = [];
+  #isAsked = false;
 
   constructor(executor) {
     if (typeof executor !== "function") throw new TypeError("a promise is made of a function");
@@ -91,6 +104,8 @@ export class Promise {
   }
 
   then(onFulfilled, onRejected) {
+    this.#isAsked = true;
+    unasked.delete(this);
     return new Promise((resolve, reject) => {
       const reaction = () => {
         const callback = this.#state === "fulfilled" ? onFulfilled : onRejected;
@@ -128,6 +143,10 @@ export class Promise {
     return "Promise";
   }
 
+  static {
+    reasonOf = (promise) => promise.#value;
+  }
+
   /** A pair of functions of which the first call counts. */
   #resolvers() {
     let called = false;
@@ -161,6 +180,7 @@ export class Promise {
   #settle(state, value) {
     this.#state = state;
     this.#value = value;
+    if (state === "rejected" && !this.#isAsked && unasked.size < TOLD) unasked.add(this);
     for (const reaction of this.#reactions) queueMicrotask(reaction);
     this.#reactions = [];
   }

@@ -2,7 +2,8 @@
 
 import { seedRandom } from "./globals.js";
 import { host } from "./host.js";
-import { settle } from "./promise.js";
+import { settle, unhandled } from "./promise.js";
+import { console } from "../src/console.js";
 import { Context } from "../src/context.js";
 import { toHandlerError } from "../src/errors.js";
 import { call, isHandler } from "../src/handler.js";
@@ -24,6 +25,9 @@ export function serve(plugin) {
         return settle(call(plugin, context), wait);
       } catch (error) {
         throw toHandlerError(error);
+      } finally {
+        // It may be what the run was about, so it must not pass unseen.
+        for (const error of unhandled()) console.error("a promise was rejected, and nothing handles it:", error);
       }
     },
   };

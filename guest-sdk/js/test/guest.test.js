@@ -21,6 +21,25 @@ test("a promise settles as the language says", () => {
   assert.deepEqual(order, ["zero", 1, "two", "three"]);
 });
 
+test("a rejection that nothing asks for is told, and no other", async () => {
+  const { Promise } = loop;
+  loop.unhandled();
+  const lost = (text) => Promise.reject(new Error(text));
+  const late = lost("late");
+  const done = Promise.resolve().then(() => {
+    lost("alone");
+    Promise.resolve().then(() => lost("passed on"));
+    Promise.race([lost("first"), lost("second")]).catch(() => {});
+    late.catch(() => {});
+  });
+  loop.settle(done, never);
+  assert.throws(() => loop.settle(lost("the handler's own"), never));
+  assert.deepEqual(loop.unhandled().map(({ message }) => message), ["alone", "passed on"]);
+  for (let n = 0; n < 100; n += 1) lost("many");
+  assert.equal(loop.unhandled().length, 10);
+  assert.deepEqual(loop.unhandled(), []);
+});
+
 test("reactions run in the order in which the language runs them", async () => {
   const story = (Promise, log) => {
     Promise.resolve().then(() => log.push("a")).then(() => log.push("c")).then(() => log.push("e"));

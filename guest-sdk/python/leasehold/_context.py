@@ -87,28 +87,28 @@ class Kv:
     """The tenant's key-value space, shared by all its jobs. Values are bytes; a str is kept as UTF-8."""
 
     def get(self, key: str) -> Optional[bytes]:
-        return _stored(current().kv_get, well_formed(key))
+        return _stored(current().kv_get, _key(key))
 
     def get_text(self, key: str) -> Optional[str]:
         value = self.get(key)
         return None if value is None else value.decode()
 
     def set(self, key: str, value: Data) -> None:
-        _stored(current().kv_set, well_formed(key), as_bytes(value))
+        _stored(current().kv_set, _key(key), as_bytes(value))
 
     def delete(self, key: str) -> bool:
         """False when there was none."""
-        return _stored(current().kv_delete, well_formed(key))
+        return _stored(current().kv_delete, _key(key))
 
     def list(self, prefix: str = "", after: Optional[str] = None, limit: int = 1000) -> "list[str]":
         """Keys that begin with `prefix`, in the order of their bytes, after `after`; never more than 1000."""
-        last = None if after is None else well_formed(after)
-        return _stored(current().kv_list, well_formed(prefix), last, max(0, min(limit, 1000)))
+        last = None if after is None else _key(after)
+        return _stored(current().kv_list, _key(prefix), last, max(0, min(limit, 1000)))
 
     def compare_and_set(self, key: str, expected: Optional[Data], value: Data) -> bool:
         """Sets a value if the present one is `expected` (None: if there is none). False when it is not."""
         present = None if expected is None else as_bytes(expected)
-        return _stored(current().kv_compare_and_set, well_formed(key), present, as_bytes(value))
+        return _stored(current().kv_compare_and_set, _key(key), present, as_bytes(value))
 
 
 class Config:
@@ -142,11 +142,26 @@ class Context:
 
     def progress(self, done: int, total: Optional[int] = None, message: str = "") -> None:
         """Says how far the run is. The newest report wins."""
-        current().progress(done, total, well_formed(message))
+        current().progress(_count("done", done), None if total is None else _count("total", total), well_formed(message))
 
     def idempotency_key(self, operation: str) -> str:
         """A key for one named operation of this run, the same in every attempt."""
         return current().idempotency_key(well_formed(operation))
+
+
+def _count(name: str, value: int) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{name} must be from 0 to 2**64 - 1, not {value}")
+    return value
+
+
+def _key(key: str) -> str:
+    # Of other things str() would make a key that nobody meant.
+    if not isinstance(key, str):
+        raise TypeError(f"a key must be a str, not {type(key).__name__}")
+    return well_formed(key)
 
 
 def as_bytes(data: Data) -> bytes:

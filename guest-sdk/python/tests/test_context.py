@@ -92,6 +92,21 @@ class Storage(unittest.TestCase):
             host.call(lambda ctx, _: ctx.kv.set("a", given))
             self.assertEqual(host.values.pop("a"), b"\x00")
 
+    def test_a_key_that_is_no_text_and_a_progress_that_is_no_count_are_refused(self) -> None:
+        host = TestHost()
+        for call in [
+            lambda ctx, _: ctx.kv.set(b"k", b""),
+            lambda ctx, _: ctx.kv.get(5),
+            lambda ctx, _: ctx.kv.list(None),
+        ]:
+            with self.assertRaisesRegex(TypeError, "a key must be a str, not "):
+                host.call(call)
+        for done, total, error in [(-1, None, ValueError), (1, 1 << 64, ValueError), (1.5, None, TypeError)]:
+            with self.assertRaises(error):
+                host.call(lambda ctx, _: ctx.progress(done, total))
+        host.call(lambda ctx, _: ctx.progress(1, 2, "half"))
+        self.assertEqual((host.values, host.reported), ({}, [(1, 2, "half")]))
+
     def test_the_stores_trouble_is_a_storage_error_with_its_limit(self) -> None:
         class Full(TestHost):
             def kv_set(self, key: str, value: bytes) -> None:

@@ -254,7 +254,10 @@ pub(super) enum CliError {
         reason: String,
     },
     /// A job that the store has never heard of.
-    #[error("there is no job {job} in the store; `leasehold jobs` lists them")]
+    #[error(
+        "there is no job {job} in the store: hosts tell it of the jobs that they offer, all of them every 30 s; `leasehold \
+         jobs` lists them, and what is refused"
+    )]
     UnknownJob {
         /// What was asked for.
         job: JobKey,

@@ -54,8 +54,8 @@ pub(super) struct HostRow {
     silent_ms: u64,
     /// Its clock minus the store's.
     clock_offset_ms: i64,
-    running: u64,
-    concurrency: u64,
+    pub(super) running: u64,
+    pub(super) concurrency: u64,
     jobs: u64,
     /// Those of a host that is there.
     plugins: Vec<PluginDetails>,

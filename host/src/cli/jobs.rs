@@ -291,16 +291,20 @@ fn note_colour(row: &JobRow) -> Colour {
 
 /// What is special about a job, for people.
 fn note(row: &JobRow) -> String {
+    let paused = row.paused.as_ref().map(|PausedRecord { until, note }| {
+        let until = until.as_deref().unwrap_or("it is resumed");
+        format!("PAUSED until {until}: {}", brief(note, 100))
+    });
     if let Some(until) = &row.blocked_until {
-        return format!("BLOCKED until {until}: a slot of the store's future has started");
+        let blocked = format!("BLOCKED until {until}: a slot of the store's future has started");
+        return paused.map_or(blocked.clone(), |paused| format!("{blocked}; {paused}"));
     }
     if let Some(reason) = &row.reason {
         let what = if row.state == "stale" { "stale" } else { "NOT RUNNABLE" };
         return format!("{what}: {}", plain(reason));
     }
-    if let Some(PausedRecord { until, note }) = &row.paused {
-        let until = until.as_deref().unwrap_or("it is resumed");
-        return format!("PAUSED until {until}: {}", brief(note, 100));
+    if let Some(paused) = paused {
+        return paused;
     }
     if row.state == "offered" {
         return String::new();

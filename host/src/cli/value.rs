@@ -98,12 +98,16 @@ impl Until {
     }
 }
 
+/// Nobody means a longer time.
+const A_CENTURY: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 /// Reads [`Until`].
 pub(super) fn until(text: &str) -> Result<Until, String> {
-    since(text).map(|since| match since {
-        Since::At(at) => Until::At(at),
-        Since::Ago(time) => Until::In(time),
-    })
+    match since(text)? {
+        Since::At(at) => Ok(Until::At(at)),
+        Since::Ago(time) if time > A_CENTURY => Err("it is more than a hundred years".to_owned()),
+        Since::Ago(time) => Ok(Until::In(time)),
+    }
 }
 
 /// A remark of a person, on one line.
@@ -171,6 +175,7 @@ mod tests {
         let now = Millis(10_000);
         assert_eq!(until("5s").map(|until| until.instant(now)), Ok(Millis(15_000)));
         assert_eq!(until("1970-01-01T00:00:17Z").map(|until| until.instant(now)), Ok(Millis(17_000)));
+        assert!(until("99999999999999h").is_err());
         assert_eq!(remark("backup until noon"), Ok("backup until noon".to_owned()));
         for bad in ["", "a\nb", "\u{1b}[2J", &"x".repeat(201)] {
             assert!(remark(bad).is_err(), "{bad}");

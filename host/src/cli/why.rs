@@ -143,7 +143,9 @@ impl Found {
             line("run", &plain(&run.run.to_string()));
             line("status", self.view.as_ref().map_or("no record", |view| status(&view.run, self.job.now)));
         }
-        if let Some(paused) = self.paused() {
+        // A run that was asked for starts all the same.
+        let is_scheduled = self.run.as_ref().is_none_or(|key| key.run.slot().is_some());
+        if let Some(paused) = self.paused().filter(|_| is_scheduled) {
             line("paused", &paused);
         }
         if let Some(until) = self.blocked_until() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_lease::agent::{Event, EventKind};
-use leasehold_lease::id::{JobKey, RunKey};
+use leasehold_lease::id::{JobKey, RunId, RunKey};
 use leasehold_lease::op::{ClaimAnswer, ClaimKind};
 use leasehold_lease::time::{Millis, Mono};
 use leasehold_store::Told;
@@ -110,11 +110,12 @@ impl Driver {
 /// The answer to a claim in the words of the record.
 pub(super) fn of_claim(host: String, run: RunKey, kind: ClaimKind, answer: &ClaimAnswer, at: Millis) -> Told {
     let (asked, word) = (kind.word().to_owned(), answer.word().to_owned());
-    Told { run, host, at, asked, answer: word, detail: detail(answer) }
+    let detail = detail(&run.run, answer);
+    Told { run, host, at, asked, answer: word, detail }
 }
 
 /// What the answer says beside its word.
-fn detail(answer: &ClaimAnswer) -> String {
+fn detail(run: &RunId, answer: &ClaimAnswer) -> String {
     match answer {
         ClaimAnswer::Won { attempt, fence, .. } => format!("attempt {attempt}, fence {}", fence.0),
         ClaimAnswer::Ended(status) => format!("as {status}"),
@@ -122,6 +123,10 @@ fn detail(answer: &ClaimAnswer) -> String {
         ClaimAnswer::Overlap { with } => format!("{with} was still running"),
         ClaimAnswer::Held { until: Some(until) } => format!("the job is paused until {until}"),
         ClaimAnswer::Held { until: None } => "the job is paused until it is resumed".to_owned(),
+        // An older one does not stand in the way of a slot.
+        ClaimAnswer::Superseded { newest_started } if *newest_started < run.slot() => {
+            "it was skipped, or catching up begins later".to_owned()
+        }
         ClaimAnswer::None { newest_started: Some(newest) }
         | ClaimAnswer::Superseded { newest_started: Some(newest) } => {
             format!("slot {newest} had started")

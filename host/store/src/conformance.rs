@@ -76,7 +76,7 @@ macro_rules! conformance_tests {
             an_orphan_is_closed
             a_job_is_unblocked_when_its_clock_was_wrong
             a_held_job_skips_its_slots
-            a_held_slot_is_not_caught_up
+            a_held_slot_does_not_start_later
             answers_are_kept_for_who_asks_why
             kept_answers_are_bounded
             hosts_see_each_other
@@ -87,6 +87,7 @@ macro_rules! conformance_tests {
             checked_runs_stand_in_the_order_asked
             history_is_newest_first_and_filtered
             what_a_clock_that_was_ahead_has_made_stands_behind_all_others
+            catching_up_begins_no_later_than_now
             the_order_of_a_corrected_clock_holds_across_pages
             what_a_clock_that_was_ahead_has_made_pushes_nothing_out_of_the_history
             jobs_are_listed_with_their_newest_run

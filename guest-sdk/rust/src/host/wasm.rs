@@ -149,7 +149,10 @@ pub mod __private {
         E: Into<Error>,
     {
         logging::start();
-        payload::call(&Run::from(run), input, handler).map_err(HandlerError::from)
+        let answer = payload::call(&Run::from(run), input, handler).map_err(HandlerError::from);
+        // The last line may have no end yet. Where nothing is printed to, there is nothing to do about it.
+        let _ = std::io::Write::flush(&mut std::io::stdout());
+        answer
     }
 }
 

@@ -206,7 +206,7 @@ impl Agent {
                 t.out.push(Command::Poll);
             }
             ClaimAnswer::Held { until } => {
-                let detail = until.map_or_else(|| "until it is let go".to_owned(), |until| format!("until {until}"));
+                let detail = until.map_or_else(|| "until it is resumed".to_owned(), |until| format!("until {until}"));
                 self.tell(t, EventKind::Held, run, None, detail);
                 self.heard(t, None, run.slot());
                 self.remove(t, run);

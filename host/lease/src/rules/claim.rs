@@ -98,9 +98,8 @@ fn fresh(job: &mut Edit<'_>, now: Millis, claim: &Claim) -> ClaimAnswer {
     if superseded(job, slot, claim.kind) {
         return ClaimAnswer::Superseded { newest_started: job.newest_started };
     }
-    // One that was due in a time of that kind is not caught up, whether or not a host saw it then.
-    let is_held =
-        |hold: &&Hold| hold.holds(now) || matches!(claim.kind, ClaimKind::CatchUp { .. }) && hold.covers(slot);
+    // However late it is asked for: what was due while the job was held back does not start when it is let go.
+    let is_held = |hold: &&Hold| hold.holds(now) || hold.covers(slot);
     if let Some(hold) = job.hold.as_ref().filter(is_held) {
         let until = hold.until;
         skip(job, slot);

@@ -13,7 +13,8 @@ use super::stamped;
 pub fn announce(job: &mut Job, now: Millis, announce: &Announce) -> Stamped<Millis> {
     stamped(job, now, |job| {
         let since = match job.since {
-            Some(since) if job.fingerprint == announce.fingerprint => since,
+            // One in the future was set while the clock was ahead: until then nothing would be caught up.
+            Some(since) if job.fingerprint == announce.fingerprint => since.min(now),
             _ => now,
         };
         job.since = Some(since);

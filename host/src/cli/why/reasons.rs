@@ -45,10 +45,15 @@ pub(super) fn reasons(around: &Around<'_>) -> Vec<String> {
                     plain(&other.run.to_string())
                 )
             }));
-            if is_expired && reasons.is_empty() {
-                let told = "a host with its plugin and a free place takes it over within two heartbeats; where a newer slot \
-                            is due, that one replaces it";
-                reasons.push(told.to_owned());
+            if reasons.is_empty() {
+                let what = if is_expired { "goes on with it" } else { "starts it" };
+                reasons.push(format!(
+                    "a host that has its plugin and a free place {what} within two heartbeats; `leasehold hosts` tells when \
+                     each was heard of last"
+                ));
+            }
+            if is_expired && view.key.run.slot().is_some() {
+                reasons.push("where a newer slot is due, that one replaces it".to_owned());
             }
             reasons
         }
@@ -105,6 +110,10 @@ fn who_could(around: &Around<'_>) -> Vec<String> {
         }
         return vec![format!("no host takes anything new: {}", named.join(", "))];
     }
+    let mut serving = there.iter().filter(|host| host.state == "serving");
+    if serving.all(|host| host.running >= host.concurrency) {
+        return vec!["every host that serves is full (`leasehold hosts`)".to_owned()];
+    }
     match around.job.last_offered {
         Some(at) if around.now.since(at) <= OFFERED => Vec::new(),
         Some(at) => vec![format!("no host has offered the job since {at}")],
@@ -138,12 +147,16 @@ mod tests {
     }
 
     fn host(name: &str, state: &str) -> HostRow {
+        host_with(name, state, 1)
+    }
+
+    fn host_with(name: &str, state: &str, running: u64) -> HostRow {
         let report = HostReport {
             instance: name.into(),
             name: name.into(),
             version: "0".into(),
             clock_offset_ms: 0,
-            details: format!(r#"{{"state":"{state}"}}"#),
+            details: format!(r#"{{"state":"{state}","running":{running},"concurrency":2}}"#),
         };
         let record = HostRecord { report, first_seen: NOW, last_seen: NOW, orders: HostOrders::default() };
         HostRow::new(&record, NOW)
@@ -183,6 +196,8 @@ mod tests {
         assert!(of(&job(), &[], 960_000).starts_with("no host is there"));
         let serving = [host("one", "draining"), host("two", "serving")];
         assert!(!of(&job(), &serving, 960_000).contains("host"));
+        let full = [host("one", "draining"), host_with("two", "serving", 2)];
+        assert!(of(&job(), &full, 960_000).starts_with("every host that serves is full"));
         let withdrawn = JobView { last_offered: Some(Millis(0)), ..job() };
         assert!(of(&withdrawn, &serving, 960_000).starts_with("no host has offered the job since"));
     }
@@ -198,7 +213,7 @@ mod tests {
             let around = Around { now: NOW, job: &job, run: &view.key.run, view: Some(view), hosts, running };
             reasons(&around).join("\n")
         };
-        assert_eq!(said(&view, None, &hosts), "");
+        assert!(said(&view, None, &hosts).contains("starts it within two heartbeats"));
         assert!(said(&view, Some(&other), &hosts).starts_with("a is running"));
         assert!(said(&view, None, &[]).starts_with("no host is there"));
         view.run.status = Status::Success;
@@ -207,6 +222,6 @@ mod tests {
         view.run.lease_end = NOW;
         assert_eq!(said(&view, None, &[]), "");
         view.run.lease_end = NOW - Duration::from_secs(1);
-        assert!(said(&view, None, &hosts).contains("takes it over"));
+        assert!(said(&view, None, &hosts).contains("goes on with it"));
     }
 }

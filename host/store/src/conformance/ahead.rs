@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_lease::id::{JobKey, RunId, RunKey};
-use leasehold_lease::op::{Unblock, UnblockAnswer};
+use leasehold_lease::op::{Announce, Unblock, UnblockAnswer};
 use leasehold_lease::policy::{CLOCK_GRACE, Terms};
 use leasehold_lease::run::Status;
 use leasehold_lease::time::{Millis, Slot};
@@ -194,4 +194,19 @@ pub async fn what_a_clock_that_was_ahead_has_made_pushes_nothing_out_of_the_hist
     // Their time has come.
     bench.reach(future + ms(60_000)).await;
     assert_eq!(prune(3).await, 3);
+}
+
+/// A job that was announced while the clock was ahead is caught up from the next announcement on.
+pub async fn catching_up_begins_no_later_than_now(bench: &Bench) {
+    let Some((now, future)) = ahead(bench).await else { return };
+    let offer = [(job("a"), Announce { fingerprint: "x".into() })];
+    let announce = async || {
+        let told = bench.store.announce(&offer).await.expect("an answer").remove(0);
+        told.expect("the record is sound").answer.since
+    };
+    assert!(announce().await >= future);
+    bench.reach(now).await;
+    assert_eq!(announce().await, now);
+    bench.reach(now + ms(1_000)).await;
+    assert_eq!(announce().await, now, "and stays there");
 }

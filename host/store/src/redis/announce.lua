@@ -16,7 +16,8 @@ local function offer(name, fingerprint)
   -- Catching up begins where the job was first announced, or its schedule last changed.
   local since = now
   if former and former[1] and former[2] == fingerprint then
-    since = former[1]
+    -- One in the future was set while the clock was ahead: until then nothing would be caught up.
+    since = math.min(former[1], now)
   end
   -- leasehold_lease::run::HOLD_KEPT.
   if hold and hold[1] and now > tonumber(hold[1]) + 86400000 then

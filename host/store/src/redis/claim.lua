@@ -164,13 +164,12 @@ local function superseded(job, ask)
   return ask.catches_up and (slot <= job.newest_skipped or not since or slot < since)
 end
 
--- In a time in which the job was held back a slot is not caught up later either, whether or not a host saw it then.
+-- However late it is asked for: what was due while the job was held back does not start when it is let go.
 local function is_held(hold, ask)
   if not hold then
     return false
   end
-  local was_due = hold[3] and ask.slot >= tonumber(hold[3]) and holds(hold, ask.slot)
-  return holds(hold, ask.now) or ask.catches_up and was_due
+  return holds(hold, ask.now) or hold[3] and ask.slot >= tonumber(hold[3]) and holds(hold, ask.slot)
 end
 
 -- A claim of a run that the store does not know.

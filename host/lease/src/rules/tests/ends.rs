@@ -176,6 +176,7 @@ fn a_slot_that_was_held_back_is_not_caught_up_though_no_host_saw_it() {
             assert_eq!(store.job.newest_skipped, Some(Slot(ms(slot * 1_000))));
             assert_eq!(store.unchanged(|s| s.catch_up(slot, 1)), ClaimAnswer::Superseded { newest_started: None });
         }
+        assert_eq!(held().claim(49, 1), ClaimAnswer::Held { until: Some(ms(50_000)) });
         // What was due before that, and after.
         for slot in [9, 50] {
             assert_won(&held().catch_up(slot, 1), 1);

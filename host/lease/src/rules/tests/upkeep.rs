@@ -55,6 +55,11 @@ fn since_is_when_the_job_was_first_announced_or_its_schedule_last_changed() {
     store.go(20);
     assert_eq!(store.announce("daily"), ms(20_000));
     assert_eq!(store.job.since, Some(ms(20_000)));
+    // The clock was ahead, and is corrected.
+    store.go(10).announce("daily");
+    assert_eq!(store.job.since, Some(ms(10_000)));
+    store.go(30).announce("daily");
+    assert_eq!(store.job.since, Some(ms(10_000)));
 }
 
 /// Three runs that end in seconds 0, 20 and 40.

@@ -190,10 +190,9 @@ CREATE OR REPLACE FUNCTION leasehold.claim_new(
 ) RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- In a time of that kind a slot is not caught up later either, whether or not a host saw it then.
+    -- However late it is asked for: what was due while the job was held back does not start when it is let go.
     is_held boolean := job.hold IS NOT NULL AND coalesce(
-        at < job.held_until
-        OR ask.kind = 'catch-up' AND ask.slot < job.held_until AND ask.slot >= (job.hold::jsonb->>'since')::bigint,
+        at < job.held_until OR ask.slot < job.held_until AND ask.slot >= (job.hold::jsonb->>'since')::bigint,
         job.held_until IS NULL);
     is_first_skip boolean := coalesce(job.newest_skipped < ask.slot, true);
 BEGIN

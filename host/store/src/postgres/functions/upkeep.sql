@@ -8,7 +8,8 @@ RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     job := leasehold.known(job);
-    IF job.since IS NULL OR job.fingerprint <> ask.fingerprint THEN
+    -- One in the future was set while the clock was ahead: until then nothing would be caught up.
+    IF job.since IS NULL OR job.since > at OR job.fingerprint <> ask.fingerprint THEN
         job.since := at;
     END IF;
     job.fingerprint := ask.fingerprint;

@@ -48,7 +48,7 @@ async fn a_cluster_passes_the_suite() {
         a_tenants_quota_holds_over_all_its_jobs
         a_cancelled_run_ends_or_its_runner_is_told
         a_held_job_skips_its_slots
-        a_held_slot_is_not_caught_up
+        a_held_slot_does_not_start_later
         answers_are_kept_for_who_asks_why
         hosts_see_each_other
         what_a_host_offers_is_kept_with_its_record

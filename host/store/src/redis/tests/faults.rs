@@ -104,11 +104,11 @@ faults! {
         "(slot <= job.newest_skipped or not since or slot < since)" => "(not since or slot < since)";
     conformance::the_driver_does_what_the_rules_say:
         "(slot <= job.newest_skipped or not since or slot < since)" => "(slot <= job.newest_skipped or not since)";
-    conformance::a_held_slot_is_not_caught_up:
-        "or ask.catches_up and was_due" => "";
-    conformance::a_held_slot_is_not_caught_up:
+    conformance::a_held_slot_does_not_start_later:
+        "or hold[3] and ask.slot" => "or false and ask.slot";
+    conformance::a_held_slot_does_not_start_later:
         "ask.slot >= tonumber(hold[3]) and" => "";
-    conformance::a_held_slot_is_not_caught_up:
+    conformance::a_held_slot_does_not_start_later:
         "{ string.format('%.0f', now), former[2], former[3] }" => "former";
     conformance::a_held_job_skips_its_slots:
         "not hold[1] or now < tonumber(hold[1])" => "true";
