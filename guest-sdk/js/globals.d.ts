@@ -7,7 +7,12 @@ type Timer = number;
 
 declare global {
   /** Lines of the run's log. An object at the end, after a text, becomes the line's fields. */
-  const console: Record<"trace" | "debug" | "log" | "info" | "warn" | "error", (...args: unknown[]) => void>;
+  const console: Record<"trace" | "debug" | "log" | "info" | "warn" | "error" | "group", (...args: unknown[]) => void> & {
+    dir(value: unknown): void;
+    table(value: unknown): void;
+    groupEnd(): void;
+    assert(holds: unknown, ...args: unknown[]): void;
+  };
   const fetch: typeof sdk.fetch;
   const Headers: typeof sdk.Headers;
   const Response: typeof sdk.Response;

@@ -20,6 +20,9 @@ Object.assign(globalThis, {
   Response,
 });
 
+// Makes a promise of the engine's own, which nothing here settles.
+delete Array.fromAsync;
+
 /** The engine's generator was seeded when the plugin was built: every run would draw the same numbers. */
 export function seedRandom(text) {
   // FNV-1a over the text four times, apart by their first word; then xorshift128.

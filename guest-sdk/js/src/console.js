@@ -7,14 +7,20 @@ import { located } from "./stack.js";
 const LEVELS = ["trace", "debug", "info", "warn", "error"];
 
 /** `console.info("text", …, { key: value })`: an object at the end, after a text, becomes the line's fields. */
-export const console = Object.freeze({
+export const console = {
   trace: (...args) => emit("trace", args),
   debug: (...args) => emit("debug", args),
   log: (...args) => emit("info", args),
   info: (...args) => emit("info", args),
   warn: (...args) => emit("warn", args),
   error: (...args) => emit("error", args),
-});
+  // What packages call as well. A log of lines has no groups and no tables.
+  dir: (value) => emit("info", [value]),
+  table: (value) => emit("info", [value]),
+  group: (...args) => args.length > 0 && emit("info", args),
+  groupEnd() {},
+  assert: (holds, ...args) => holds || emit("error", ["assertion failed", ...args]),
+};
 
 function emit(level, args) {
   const to = host();

@@ -112,6 +112,26 @@ test("console writes lines with their level and an object at the end as fields",
   assert.match(third.message, /TypeError: why/);
 });
 
+test("console has what packages call as well", async () => {
+  const host = new TestHost();
+  const run = handler(() => {
+    console.group("of", 2);
+    console.dir({ a: 1 });
+    console.table([1]);
+    console.groupEnd();
+    console.assert(true, "not told");
+    console.assert(false, "no cheese", { n: 7 });
+  });
+  await host.call(run);
+  const told = host.lines.map(({ level, message, fields }) => [level, message, fields]);
+  assert.deepEqual(told, [
+    ["info", "of 2", {}],
+    ["info", '{"a":1}', {}],
+    ["info", "[1]", {}],
+    ["error", "assertion failed no cheese", { n: "7" }],
+  ]);
+});
+
 test("console tells an error's name and message once, whether or not its stack begins with them", async () => {
   const host = new TestHost();
   const bare = Object.assign(new RangeError("at"), { stack: "    at atlas (plugin.js:1:2)" });

@@ -292,22 +292,18 @@ fn note_colour(row: &JobRow) -> Colour {
 /// What is special about a job, for people.
 fn note(row: &JobRow) -> String {
     let paused = row.paused.as_ref().map(|PausedRecord { until, note }| {
-        let until = until.as_deref().unwrap_or("it is resumed");
-        format!("PAUSED until {until}: {}", brief(note, 100))
+        format!("PAUSED until {}: {}", until.as_deref().unwrap_or("it is resumed"), brief(note, 100))
     });
     if let Some(until) = &row.blocked_until {
         let blocked = format!("BLOCKED until {until}: a slot of the store's future has started");
-        return paused.map_or(blocked.clone(), |paused| format!("{blocked}; {paused}"));
+        return [Some(blocked), paused].into_iter().flatten().collect::<Vec<_>>().join("; ");
     }
     if let Some(reason) = &row.reason {
         let what = if row.state == "stale" { "stale" } else { "NOT RUNNABLE" };
         return format!("{what}: {}", plain(reason));
     }
-    if let Some(paused) = paused {
-        return paused;
-    }
-    if row.state == "offered" {
-        return String::new();
+    if paused.is_some() || row.state == "offered" {
+        return paused.unwrap_or_default();
     }
     let here = match row.refusal {
         Refusal::No => "not offered here",

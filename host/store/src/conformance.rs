@@ -88,6 +88,7 @@ macro_rules! conformance_tests {
             history_is_newest_first_and_filtered
             what_a_clock_that_was_ahead_has_made_stands_behind_all_others
             catching_up_begins_no_later_than_now
+            a_hold_of_a_clock_that_was_ahead_is_over_when_it_is_corrected
             the_order_of_a_corrected_clock_holds_across_pages
             what_a_clock_that_was_ahead_has_made_pushes_nothing_out_of_the_history
             jobs_are_listed_with_their_newest_run

@@ -4,7 +4,7 @@ use crate::id::RunId;
 use crate::op::{Announce, Stamped, Trigger, TriggerAnswer};
 use crate::order::newest_first;
 use crate::policy::CLOCK_GRACE;
-use crate::run::{DEMAND_ID_KEPT, HOLD_KEPT, Hold, Job, Run, Status};
+use crate::run::{DEMAND_ID_KEPT, Hold, Job, Run, Status};
 use crate::time::Millis;
 
 use super::stamped;
@@ -20,8 +20,7 @@ pub fn announce(job: &mut Job, now: Millis, announce: &Announce) -> Stamped<Mill
         job.since = Some(since);
         job.fingerprint.clone_from(&announce.fingerprint);
         job.last_offered = Some(now);
-        let is_old = |hold: &Hold| hold.until.is_some_and(|until| now > until + HOLD_KEPT);
-        if job.hold.as_ref().is_some_and(is_old) {
+        if job.hold.as_ref().is_some_and(|hold| hold.is_old(now)) {
             job.hold = None;
         }
         since

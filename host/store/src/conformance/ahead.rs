@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leasehold_lease::id::{JobKey, RunId, RunKey};
-use leasehold_lease::op::{Announce, Unblock, UnblockAnswer};
+use leasehold_lease::op::{Announce, ClaimAnswer, ClaimKind, Unblock, UnblockAnswer};
 use leasehold_lease::policy::{CLOCK_GRACE, Terms};
-use leasehold_lease::run::Status;
+use leasehold_lease::run::{Hold, Status};
 use leasehold_lease::time::{Millis, Slot};
 
 use super::bench::{Bench, TestClock, job, ms, on_demand, slot, success};
@@ -209,4 +209,28 @@ pub async fn catching_up_begins_no_later_than_now(bench: &Bench) {
     assert_eq!(announce().await, now);
     bench.reach(now + ms(1_000)).await;
     assert_eq!(announce().await, now, "and stays there");
+}
+
+/// What was paused and resumed while the clock was ahead is not paused when it is corrected.
+pub async fn a_hold_of_a_clock_that_was_ahead_is_over_when_it_is_corrected(bench: &Bench) {
+    let Some((now, future)) = ahead(bench).await else { return };
+    let (resumed, timed, paused) = (job("resumed"), job("timed"), job("paused"));
+    let jobs = [(&resumed, None), (&timed, Some(future + CLOCK_GRACE)), (&paused, None)];
+    for (job, until) in jobs {
+        let hold = Hold { since: Some(future), until, note: String::new() };
+        bench.store.hold(job, Some(&hold)).await.expect("an answer");
+    }
+    bench.reach(future + ms(1_000)).await;
+    bench.store.hold(&resumed, None).await.expect("an answer");
+    bench.reach(now).await;
+    let claim = async |job: &JobKey| bench.send(job, &bench.ask(&slot(now), ClaimKind::Slot, &bench.terms())).await;
+    for job in [&resumed, &timed] {
+        let answer = claim(job).await;
+        assert!(matches!(answer, ClaimAnswer::Won { .. }), "{job}: {answer:?}");
+    }
+    assert_eq!(claim(&paused).await, ClaimAnswer::Held { until: None });
+    let offers = jobs.map(|(job, _)| (job.clone(), Announce { fingerprint: "x".into() }));
+    let told = bench.store.announce(&offers).await.expect("an answer");
+    let is_held = |told: crate::Each<crate::AnnounceAnswer>| told.expect("a sound record").answer.hold.is_some();
+    assert_eq!(told.into_iter().map(is_held).collect::<Vec<_>>(), [false, false, true]);
 }

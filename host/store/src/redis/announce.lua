@@ -19,8 +19,9 @@ local function offer(name, fingerprint)
     -- One in the future was set while the clock was ahead: until then nothing would be caught up.
     since = math.min(former[1], now)
   end
-  -- leasehold_lease::run::HOLD_KEPT.
-  if hold and hold[1] and now > tonumber(hold[1]) + 86400000 then
+  -- It ended long ago (leasehold_lease::run::HOLD_KEPT), or a clock that was ahead has begun it.
+  local is_ahead = hold and hold[3] and tonumber(hold[3]) > now + 10000
+  if hold and hold[1] and (is_ahead or now > tonumber(hold[1]) + 86400000) then
     redis.call('HDEL', job.key, 'hold')
     hold = false
   end

@@ -186,6 +186,28 @@ fn a_slot_that_was_held_back_is_not_caught_up_though_no_host_saw_it() {
 }
 
 #[test]
+fn what_was_paused_and_resumed_while_the_clock_was_ahead_is_not_paused_when_it_is_corrected() {
+    for until in [Some(3_000), None] {
+        let mut store = Store::new();
+        store.announce("x");
+        store.go(2_000).hold(Some(until));
+        store.go(2_500);
+        if until.is_none() {
+            store.hold(None);
+        }
+        store.go(100);
+        assert_won(&store.claim(100, 1), 1);
+        store.announce("x");
+        assert_eq!(store.job.hold, None);
+    }
+    // One that nobody has resumed stays.
+    let mut store = Store::new();
+    store.go(2_000).hold(Some(None));
+    store.go(100).announce("x");
+    assert_eq!(store.claim(100, 1), ClaimAnswer::Held { until: None });
+}
+
+#[test]
 fn a_hold_that_is_over_is_forgotten_after_a_day() {
     const DAY: i64 = 24 * 3_600;
     let mut store = Store::new();

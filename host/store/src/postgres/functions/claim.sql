@@ -191,9 +191,8 @@ CREATE OR REPLACE FUNCTION leasehold.claim_new(
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     -- However late it is asked for: what was due while the job was held back does not start when it is let go.
-    is_held boolean := job.hold IS NOT NULL AND coalesce(
-        at < job.held_until OR ask.slot < job.held_until AND ask.slot >= (job.hold::jsonb->>'since')::bigint,
-        job.held_until IS NULL);
+    is_held boolean := leasehold.holds(job, at) OR job.hold IS NOT NULL AND coalesce(
+        ask.slot >= (job.hold::jsonb->>'since')::bigint AND coalesce(ask.slot < job.held_until, true), false);
     is_first_skip boolean := coalesce(job.newest_skipped < ask.slot, true);
 BEGIN
     -- Only trigger creates an on-demand run, only a slot's own claim or a catch-up a scheduled one.

@@ -16,6 +16,14 @@ $$;
 CREATE OR REPLACE FUNCTION leasehold.present(at bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$ SELECT at + 10000 $$;
 
+-- Whether the job is held back. A hold that ends by itself, or has ended, and that a clock that was ahead has begun, is not
+-- in force. Arguments: the job, the time.
+CREATE OR REPLACE FUNCTION leasehold.holds(job leasehold.jobs, at bigint) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT job.hold IS NOT NULL AND (job.held_until IS NULL
+        OR at < job.held_until AND coalesce((job.hold::jsonb->>'since')::bigint <= at + 10000, true))
+$$;
+
 -- Refuses a caller of another version. Argument: the document of the call, whose "schema" is the caller's.
 CREATE OR REPLACE FUNCTION leasehold.guard(doc jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$

@@ -14,8 +14,8 @@ BEGIN
     END IF;
     job.fingerprint := ask.fingerprint;
     job.last_offered := at;
-    -- leasehold_lease::run::HOLD_KEPT.
-    IF job.held_until < at - 86400000 THEN
+    -- It ended long ago (leasehold_lease::run::HOLD_KEPT), or a clock that was ahead has begun it.
+    IF job.held_until < at - 86400000 OR job.held_until IS NOT NULL AND (job.hold::jsonb->>'since')::bigint > at + 10000 THEN
         job.hold := NULL;
         job.held_until := NULL;
     END IF;
@@ -31,7 +31,7 @@ CREATE OR REPLACE FUNCTION leasehold.hold(job leasehold.jobs, ask leasehold.requ
 RETURNS leasehold.answer
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    IF ask.hold IS NULL AND (job.hold IS NULL OR coalesce(at >= job.held_until, false))
+    IF ask.hold IS NULL AND NOT leasehold.holds(job, at)
         OR coalesce(job.hold::jsonb = ask.hold::jsonb, false)
     THEN
         RETURN leasehold.said(job, ask.ordinal, at, false, 'null');

@@ -149,9 +149,10 @@ local function load(name)
   return job
 end
 
--- Whether a hold, as it is stored, is in force.
+-- Whether a hold, as it is stored, is in force. One that ends by itself, or has ended, and that a clock that was ahead has
+-- begun, is not.
 local function holds(hold, now)
-  return not hold[1] or now < tonumber(hold[1])
+  return not hold[1] or now < tonumber(hold[1]) and (not hold[3] or tonumber(hold[3]) <= now + 10000)
 end
 
 -- Running, and its runner was alive recently; `run` is running by its status.

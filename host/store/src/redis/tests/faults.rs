@@ -111,7 +111,7 @@ faults! {
     conformance::a_held_slot_does_not_start_later:
         "{ string.format('%.0f', now), former[2], former[3] }" => "former";
     conformance::a_held_job_skips_its_slots:
-        "not hold[1] or now < tonumber(hold[1])" => "true";
+        "not hold[1] or now < tonumber(hold[1]) and" => "true or";
     // heartbeats.lua, finish.lua, release.lua
     conformance::a_released_lease_stays_released:
         "current ~= token or flags % 2 == 1 then\n    return" => "current ~= token then\n    return";
