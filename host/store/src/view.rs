@@ -65,7 +65,7 @@ pub struct AnnounceAnswer {
     pub newest_started: Option<Slot>,
     /// The newest slot that was skipped.
     pub newest_skipped: Option<Slot>,
-    /// Set while someone holds the job back.
+    /// Set while someone holds the job back, and for a day after that: see [`Hold::holds`].
     pub hold: Option<Hold>,
 }
 
@@ -122,7 +122,7 @@ pub struct JobView {
     pub fingerprint: String,
     /// When a host last offered it.
     pub last_offered: Option<Millis>,
-    /// Set while someone holds the job back.
+    /// Set while someone holds the job back, and for a day after that: see [`Hold::holds`].
     pub hold: Option<Hold>,
     /// Bytes kept beside its runs.
     pub stored: u64,
