@@ -300,7 +300,8 @@ fn a_job_nobody_knows_and_a_run_nobody_can_name_are_told_as_such() {
         let output = run(folder.path(), &[arguments, &["--store", store]].concat());
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{told}");
-        let expected = "leasehold: there is no job default/nope in the store; `leasehold jobs` lists them\n";
+        let expected = "leasehold: there is no job default/nope in the store: hosts tell it of the jobs that they offer, all of \
+                        them every 30 s; `leasehold jobs` lists them, and what is refused\n";
         assert_eq!(told, expected, "{arguments:?}");
     }
     let output = run(folder.path(), &["show", "nope", "last week"]);
