@@ -17,7 +17,7 @@ pub fn newest_first(due: Millis, now: Millis) -> (bool, Reverse<Millis>) {
 }
 
 /// The last due time that a run can have unless a clock was ahead when it was made: a claim for a later slot is refused
-/// as early.
+/// as early. A hold that begins later was begun by such a clock, too.
 pub fn present(now: Millis) -> Millis {
     now + CLOCK_GRACE
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
-use crate::policy::{CLOCK_GRACE, Terms};
+use crate::order::present;
+use crate::policy::Terms;
 use crate::time::{Millis, Slot};
 use crate::write::{ENTRY, LastWrite};
 
@@ -74,14 +75,16 @@ pub struct Hold {
 impl Hold {
     /// Whether it is in force. One that ends by itself, or has ended, and that a clock that was ahead has begun, is not.
     pub fn holds(&self, now: Millis) -> bool {
-        let has_begun = self.since.is_none_or(|since| since <= now + CLOCK_GRACE);
-        self.until.is_none_or(|until| has_begun && now < until)
+        self.until.is_none_or(|until| !self.is_ahead(now) && now < until)
     }
 
     /// Whether nobody can ask for a slot of its time any more: it ended long ago, or a clock that was ahead has begun it.
     pub fn is_old(&self, now: Millis) -> bool {
-        let is_ahead = self.since.is_some_and(|since| since > now + CLOCK_GRACE);
-        self.until.is_some_and(|until| is_ahead || now > until + HOLD_KEPT)
+        self.until.is_some_and(|until| self.is_ahead(now) || now > until + HOLD_KEPT)
+    }
+
+    fn is_ahead(&self, now: Millis) -> bool {
+        self.since.is_some_and(|since| since > present(now))
     }
 
     /// Whether the slot was due while it was in force.

@@ -121,10 +121,20 @@ impl Setup {
 /// A period whose first slot is some seconds ahead, time enough for hosts to load a plugin, and whose next one is more than
 /// an hour away.
 fn soon_then_rarely() -> Duration {
-    let now = clock::wall() / 1_000;
-    let wait = |period: &i64| period - now % period;
+    let wait = wait_by(clock::wall() / 1_000);
     let period = (3_600..=14_400).filter(|period| wait(period) >= 10).min_by_key(wait).expect("some period fits");
     Duration::from_secs(period.unsigned_abs())
+}
+
+/// A period whose next slot is more than an hour away.
+pub(crate) fn far_away() -> Duration {
+    let period = (7_200..=14_400).max_by_key(wait_by(clock::wall() / 1_000)).expect("there are some");
+    Duration::from_secs(period.unsigned_abs())
+}
+
+/// How long after `now` the next slot of a period is, all in seconds.
+fn wait_by(now: i64) -> impl Fn(&i64) -> i64 + Copy {
+    move |period| period - now % period
 }
 
 /// A plugin of the tests' guests.

@@ -27,7 +27,7 @@ pub fn announce(job: &mut Job, now: Millis, announce: &Announce) -> Stamped<Mill
     })
 }
 
-/// Holds the job back, or lets it go.
+/// Holds the job back, or lets it go: then the hold ends now, and is remembered, for what was due in it does not start.
 pub fn hold(job: &mut Job, now: Millis, hold: Option<&Hold>) -> Stamped<()> {
     stamped(job, now, |job| {
         let in_force = job.hold.as_ref().filter(|former| former.holds(now));

@@ -20,8 +20,7 @@ local function offer(name, fingerprint)
     since = math.min(former[1], now)
   end
   -- It ended long ago (leasehold_lease::run::HOLD_KEPT), or a clock that was ahead has begun it.
-  local is_ahead = hold and hold[3] and tonumber(hold[3]) > now + 10000
-  if hold and hold[1] and (is_ahead or now > tonumber(hold[1]) + 86400000) then
+  if hold and hold[1] and (is_ahead(hold, now) or now > tonumber(hold[1]) + 86400000) then
     redis.call('HDEL', job.key, 'hold')
     hold = false
   end

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_test_servers::{memory, processor_time};
 
 use super::Order;
-use crate::board::{Policy, Setup};
+use crate::board::{Policy, Setup, far_away};
 use crate::clock;
 use crate::cluster::{Cluster, PATIENCE};
 use crate::table::Row;
@@ -65,12 +65,4 @@ pub async fn idle(order: &Order) -> Option<Vec<Row>> {
         row("processor", format!("{busy:.2} %"), "≤ 1 % of a core"),
         row("memory", format!("{} MiB", most >> 20), "≤ 100 MiB without plugins"),
     ])
-}
-
-/// A period whose next slot is more than an hour away.
-fn far_away() -> Duration {
-    let now = clock::wall() / 1_000;
-    let wait = |period: &i64| period - now % period;
-    let period = (7_200..=14_400).max_by_key(wait).expect("there are some");
-    Duration::from_secs(period.unsigned_abs())
 }

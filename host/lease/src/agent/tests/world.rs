@@ -432,7 +432,7 @@ impl World {
     pub(super) fn count(&self, kind: EventKind) -> usize {
         self.events.iter().filter(|(_, _, k)| *k == kind).count()
     }
-    /// The slots that were told as missed, each with what was told, in seconds.
+    /// The slots, in seconds, that were told as missed, each with what was told.
     pub(super) fn missed(&self) -> &[(i64, String)] {
         &self.missed
     }

@@ -21,7 +21,7 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT at + 10000 $$;
 CREATE OR REPLACE FUNCTION leasehold.holds(job leasehold.jobs, at bigint) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$
     SELECT job.hold IS NOT NULL AND (job.held_until IS NULL
-        OR at < job.held_until AND coalesce((job.hold::jsonb->>'since')::bigint <= at + 10000, true))
+        OR at < job.held_until AND coalesce((job.hold::jsonb->>'since')::bigint <= leasehold.present(at), true))
 $$;
 
 -- Refuses a caller of another version. Argument: the document of the call, whose "schema" is the caller's.

@@ -15,7 +15,9 @@ BEGIN
     job.fingerprint := ask.fingerprint;
     job.last_offered := at;
     -- It ended long ago (leasehold_lease::run::HOLD_KEPT), or a clock that was ahead has begun it.
-    IF job.held_until < at - 86400000 OR job.held_until IS NOT NULL AND (job.hold::jsonb->>'since')::bigint > at + 10000 THEN
+    IF job.held_until < at - 86400000
+        OR job.held_until IS NOT NULL AND (job.hold::jsonb->>'since')::bigint > leasehold.present(at)
+    THEN
         job.hold := NULL;
         job.held_until := NULL;
     END IF;

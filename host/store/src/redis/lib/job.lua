@@ -149,10 +149,15 @@ local function load(name)
   return job
 end
 
+-- Whether a clock that was ahead has begun a hold, as it is stored. leasehold_lease::policy::CLOCK_GRACE.
+local function is_ahead(hold, now)
+  return hold[3] and tonumber(hold[3]) > now + 10000
+end
+
 -- Whether a hold, as it is stored, is in force. One that ends by itself, or has ended, and that a clock that was ahead has
 -- begun, is not.
 local function holds(hold, now)
-  return not hold[1] or now < tonumber(hold[1]) and (not hold[3] or tonumber(hold[3]) <= now + 10000)
+  return not hold[1] or now < tonumber(hold[1]) and not is_ahead(hold, now)
 end
 
 -- Running, and its runner was alive recently; `run` is running by its status.
