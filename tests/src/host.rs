@@ -11,8 +11,7 @@ use leasehold::clock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// How long a test waits for something that must come. Far beyond what it takes, for a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(90);
+use crate::PATIENCE;
 
 /// How long one host is listened to where others may tell something, too.
 const MOMENT: Duration = Duration::from_millis(5);

@@ -3,13 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
 
 use leasehold::clock;
 use leasehold_lease::time::Mono;
 
-/// How long a test waits for effects that must come.
-const PATIENCE: Duration = Duration::from_secs(90);
+use crate::PATIENCE;
 
 /// A request that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -189,12 +189,12 @@ pub fn built_plugins(prefix: &str) -> Vec<String> {
     found
 }
 
-/// A manifest's job whose first slot is some seconds ahead and whose next ones are more than half a minute apart: the
-/// interval is chosen for that.
+/// A manifest's job whose first slot is some seconds ahead and whose next ones are between half a minute and a minute
+/// apart: the interval is chosen for that. Where the host is not ready by the first slot, the second is its first.
 pub fn soon_then_rarely(name: &str, rest: &str) -> String {
     let now = leasehold::clock::wall().0 / 1_000;
     let wait = |period: &i64| period - now % period;
-    let period = (36..=120).filter(|period| wait(period) >= 6).min_by_key(wait).expect("some period fits");
+    let period = (36..=60).filter(|period| wait(period) >= 6).min_by_key(wait).expect("some period fits");
     format!("[[jobs]]\nname = \"{name}\"\nevery = \"{period}s\"\n{rest}\n")
 }
 

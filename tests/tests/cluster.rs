@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::clock;
 use leasehold_test_servers::{Postgres, Redis, RedisKind, RedisOptions, Watchdog, or_skip};
-use leasehold_tests::{Effect, HostProcess, Witness, Workplace, millis, soon_then_rarely};
+use leasehold_tests::{Effect, HostProcess, PATIENCE, Witness, Workplace, millis, soon_then_rarely};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ fn text(value: &Value) -> &str {
 
 /// Waits until one of the hosts tells of this.
 fn any(hosts: &mut [(String, HostProcess)], fits: impl Fn(&Value) -> bool) -> Value {
-    let end = clock::mono() + Duration::from_secs(90);
+    let end = clock::mono() + PATIENCE;
     loop {
         if let Some(event) =
             hosts.iter_mut().find_map(|(_, host)| host.events().iter().find(|event| fits(event)).cloned())

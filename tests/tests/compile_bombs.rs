@@ -5,10 +5,8 @@ mod bombs;
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
-use leasehold::clock;
-use leasehold_tests::{HostProcess, Workplace};
+use leasehold_tests::{HostProcess, Workplace, until};
 use serde_json::Value;
 
 const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
@@ -28,18 +26,7 @@ fn bomb(w: &Workplace) -> Vec<u8> {
 
 /// Waits until the host has a compiler, and answers with its process.
 fn compiler(host: &HostProcess) -> u32 {
-    until("a compiler", || host.children().first().copied())
-}
-
-fn until<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
-    let end = clock::mono() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(clock::mono() < end, "never {what}");
-        std::thread::yield_now();
-    }
+    until("compiled by a child", || host.children().first().copied(), Option::is_some).expect("it is there")
 }
 
 fn successes(host: &mut HostProcess, job: &str) -> usize {
@@ -106,8 +93,7 @@ fn a_compiler_ends_with_its_host() {
     w.drop_in("evil/bomb.wasm", &bomb(&w));
     let compiler = compiler(&host);
     host.kill();
-    let gone = || (!Path::new(&format!("/proc/{compiler}/exe")).exists()).then_some(());
-    until("the end of the compiler", gone);
+    until("rid of the compiler", || Path::new(&format!("/proc/{compiler}/exe")).exists(), |there| !there);
 }
 
 #[test]

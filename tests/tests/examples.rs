@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use leasehold_tests::{HostProcess, Workplace, soon_then_rarely};
+use leasehold_tests::{HostProcess, PATIENCE, Workplace, soon_then_rarely};
 use serde_json::Value;
 
 /// A lease that a test can wait for.
@@ -124,7 +124,7 @@ fn read(stream: &mut TcpStream) -> Option<Posted> {
 }
 
 fn next(arrived: &Receiver<Posted>) -> Posted {
-    arrived.recv_timeout(std::time::Duration::from_secs(90)).expect("an item arrives")
+    arrived.recv_timeout(PATIENCE).expect("an item arrives")
 }
 
 fn output_of(w: &Workplace, host: &mut HostProcess, job: &str, claimed: &Value) -> Value {

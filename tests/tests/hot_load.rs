@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use leasehold::clock;
 use leasehold_test_servers::{IN_TIME, Watchdog};
-use leasehold_tests::{HostProcess, Workplace, soon_then_rarely};
+use leasehold_tests::{HostProcess, Workplace, soon_then_rarely, until};
 use serde_json::Value;
 
 /// A lease that a test can wait for, and slots that are claimed when they are due.
@@ -42,16 +42,8 @@ fn standing(w: &Workplace, file: &str) -> Option<Value> {
 }
 
 /// Waits until the host tells of a file what fits.
-fn until(w: &Workplace, file: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    let end = clock::mono() + Duration::from_secs(90);
-    let mut last = None;
-    while clock::mono() < end {
-        last = standing(w, file);
-        if let Some(row) = last.as_ref().filter(|row| fits(row)) {
-            return row.clone();
-        }
-    }
-    panic!("never {what}; last {last:?}");
+fn standing_until(w: &Workplace, file: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    until(&format!("{file} {what}"), || standing(w, file), |row| row.as_ref().is_some_and(&fits)).expect("it fits")
 }
 
 /// The digest of the version that is in this use, if there is one.
@@ -61,7 +53,7 @@ fn version(row: &Value, used: &str) -> Option<String> {
 }
 
 fn serves(w: &Workplace, file: &str) -> String {
-    let row = until(w, file, "serving", |row| row["state"] == "serving");
+    let row = standing_until(w, file, "serving", |row| row["state"] == "serving");
     version(&row, "serving").expect("what serves has a version")
 }
 
@@ -95,7 +87,7 @@ fn in_mid_run(w: &Workplace) -> (HostProcess, Value, String) {
     w.write("plugins/job.toml", job("job", 2, "{ do = \"wait\", ms = 5000 }"));
     let mut host = w.serve();
     let run = host.wait_for("claimed", "default/job")["run"].clone();
-    let row = until(w, "job.wasm", "running", |row| row["versions"][0]["attempts"].as_u64() > Some(0));
+    let row = standing_until(w, "job.wasm", "running", |row| row["versions"][0]["attempts"].as_u64() > Some(0));
     let digest = version(&row, "serving").expect("it serves");
     (host, run, digest)
 }
@@ -105,7 +97,7 @@ fn a_plugin_replaced_in_mid_run_serves_the_next_run_and_the_first_ends_on_its_ow
     let w = Workplace::new(SETTINGS);
     let (mut host, first, old) = in_mid_run(&w);
     w.install_version("unruly", "job.wasm", "two");
-    let row = until(&w, "job.wasm", "both in use", |row| version(row, "older").is_some());
+    let row = standing_until(&w, "job.wasm", "both in use", |row| version(row, "older").is_some());
     let new = version(&row, "serving").expect("the new one serves");
     assert_eq!(version(&row, "older").as_ref(), Some(&old), "{row}");
     assert_ne!(new, old);
@@ -115,7 +107,7 @@ fn a_plugin_replaced_in_mid_run_serves_the_next_run_and_the_first_ends_on_its_ow
     }
     assert_eq!(ran_on(&w, "job", text(&first)), old);
     assert_eq!(ran_on(&w, "job", text(&next)), new);
-    until(&w, "job.wasm", "left by the old version", |row| version(row, "older").is_none());
+    standing_until(&w, "job.wasm", "left by the old version", |row| version(row, "older").is_none());
 }
 
 #[test]
@@ -123,7 +115,7 @@ fn a_broken_version_in_mid_run_is_told_and_the_older_one_goes_on() {
     let w = Workplace::new(SETTINGS);
     let (mut host, first, old) = in_mid_run(&w);
     w.write("plugins/job.wasm", "this is text");
-    let row = until(&w, "job.wasm", "stale", |row| row["state"] == "stale");
+    let row = standing_until(&w, "job.wasm", "stale", |row| row["state"] == "stale");
     assert_eq!(version(&row, "serving").as_ref(), Some(&old), "{row}");
     assert!(version(&row, "refused").is_some_and(|refused| refused != old), "{row}");
     assert!(text(&row["problems"][0]).contains("the file is text, not WebAssembly"), "{row}");
@@ -135,7 +127,9 @@ fn a_broken_version_in_mid_run_is_told_and_the_older_one_goes_on() {
     }
     // And a manifest that is broken, too.
     w.write("plugins/job.toml", "[[jobs]\n");
-    until(&w, "job.wasm", "stale for both", |row| row["problems"].as_array().is_some_and(|told| told.len() == 2));
+    standing_until(&w, "job.wasm", "stale for both", |row| {
+        row["problems"].as_array().is_some_and(|told| told.len() == 2)
+    });
     let next = next_claim(&mut host, "default/job");
     success_of(&mut host, &next);
 }
@@ -149,7 +143,7 @@ fn a_plugin_deleted_in_mid_run_starts_nothing_new_and_what_runs_ends() {
     for file in ["job.wasm", "job.toml"] {
         fs::remove_file(path(&w, file)).expect("it can be removed");
     }
-    let row = until(&w, "job.wasm", "removed", |row| row["state"] == "removed");
+    let row = standing_until(&w, "job.wasm", "removed", |row| row["state"] == "removed");
     assert_eq!(version(&row, "older"), Some(old.clone()), "{row}");
     success_of(&mut host, &first);
     assert_eq!(ran_on(&w, "job", text(&first)), old);
@@ -235,7 +229,7 @@ async fn changes_at_the_instant_a_slot_is_due_lose_no_slot_and_double_none() {
         clock::sleep_until(clock::mono() + Duration::from_millis(100 * n as u64)).await;
         step(&w);
     }
-    until(&w, "job.wasm", "serving again", |row| row["state"] == "serving");
+    standing_until(&w, "job.wasm", "serving again", |row| row["state"] == "serving");
     let last = next_claim(&mut host, "default/job");
     success_of(&mut host, &last);
     nothing_was_lost(&mut host);
@@ -244,10 +238,7 @@ async fn changes_at_the_instant_a_slot_is_due_lose_no_slot_and_double_none() {
     next_claim(&mut host, "default/job");
     fs::remove_file(path(&w, "job.wasm")).expect("it can be removed");
     fs::remove_file(path(&w, "job.toml")).expect("it can be removed");
-    let end = clock::mono() + Duration::from_secs(60);
-    while standing(&w, "job.wasm").is_some() {
-        assert!(clock::mono() < end, "the removed plugin is still told");
-    }
+    until("untold", || standing(&w, "job.wasm"), Option::is_none);
     host.terminate();
     assert!(host.ended().0.success());
     assert_every_second(&slots(&w, "job"));
@@ -267,15 +258,12 @@ fn five_hundred_files_at_once_disturb_no_job_that_runs_every_second() {
     for n in 0..500 {
         fs::write(path(&w, &format!("t{}/p{n}.wasm", n % 10)), &hello).expect("a file can be written");
     }
-    let end = clock::mono() + Duration::from_secs(90);
-    let all_serve = || {
-        let rows = w.leasehold(&["plugins", "--json"]).lines();
-        rows.iter().filter(|row| row["state"] == "serving").count() == 501
-    };
-    while !all_serve() {
-        assert!(clock::mono() < end, "500 plugins are not loaded");
+    let serving = || {
         next_claim(&mut host, "default/beat");
-    }
+        let rows = w.leasehold(&["plugins", "--json"]).lines();
+        rows.iter().filter(|row| row["state"] == "serving").count()
+    };
+    until("all loaded", serving, |serving| *serving == 501);
     for _ in 0..3 {
         next_claim(&mut host, "default/beat");
     }
@@ -338,12 +326,12 @@ fn a_tenant_s_folder_that_is_swapped_is_followed_without_a_warning() {
     let mut host = w.serve();
     host.wait_for_log("plugins");
     let serves = |row: &Value| row["state"] == "serving";
-    let one = version(&until(&w, "acme/job.wasm", "serving", serves), "serving").expect("it serves");
+    let one = version(&standing_until(&w, "acme/job.wasm", "serving", serves), "serving").expect("it serves");
     w.install_version("hello", "../aside/job.wasm", "two");
     fs::rename(path(&w, "acme"), w.path().join("old")).expect("a folder can be renamed");
     fs::rename(w.path().join("aside"), path(&w, "acme")).expect("a folder can be renamed");
     let swapped = |row: &Value| row["state"] == "serving" && version(row, "serving").is_some_and(|now| now != one);
-    until(&w, "acme/job.wasm", "swapped", swapped);
+    standing_until(&w, "acme/job.wasm", "swapped", swapped);
     fs::remove_dir_all(w.path().join("old")).expect("it can be removed");
     host.terminate();
     let (status, stderr) = host.ended();
@@ -367,7 +355,7 @@ fn a_swap_of_kubernetes_links_and_a_slow_copy_end_in_the_new_version() {
     symlink("..v2", path(&w, "acme/..data_tmp")).expect("a link can be made");
     fs::rename(path(&w, "acme/..data_tmp"), path(&w, "acme/..data")).expect("a link can be renamed");
     let swapped = |row: &Value| row["state"] == "serving" && version(row, "serving").is_some_and(|now| now != one);
-    let two = version(&until(&w, "acme/job.wasm", "swapped", swapped), "serving").expect("it serves");
+    let two = version(&standing_until(&w, "acme/job.wasm", "swapped", swapped), "serving").expect("it serves");
 
     // The same plugin as a copy that stalls between its parts for longer than the host waits for it to rest.
     fs::remove_file(path(&w, "acme/job.wasm")).expect("a link can be removed");
@@ -381,7 +369,7 @@ fn a_swap_of_kubernetes_links_and_a_slow_copy_end_in_the_new_version() {
         assert!(now.as_ref() == Some(&two) || now.as_ref() == Some(&one), "{row}");
     }
     drop(copy);
-    until(&w, "acme/job.wasm", "copied", |row| {
+    standing_until(&w, "acme/job.wasm", "copied", |row| {
         row["state"] == "serving" && version(row, "serving").as_ref() == Some(&one)
     });
     host.terminate();
@@ -402,7 +390,7 @@ fn what_cannot_run_is_said_with_the_reason_and_does_not_stop_the_others() {
     w.write("plugins/lonely.toml", job("lonely", 60, "{}"));
     let mut host = w.serve();
     next_claim(&mut host, "default/good");
-    let row = until(&w, "core.wasm", "refused", |row| row["state"] == "refused");
+    let row = standing_until(&w, "core.wasm", "refused", |row| row["state"] == "refused");
     assert_eq!(row["jobs"][0]["job"], "default/nightly", "{row}");
     assert_eq!(row["jobs"][0]["runnable"], false, "{row}");
     let told = text(&row["problems"][0]);

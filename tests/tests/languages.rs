@@ -3,10 +3,8 @@
 //! `scripts/build-plugins --lang LANG` builds them from tests/conformance/LANG. A language whose component is not there is
 //! skipped, and says so; with LEASEHOLD_REQUIRE_LANGUAGES=1 it fails instead.
 
-use std::time::Duration;
-
 use leasehold::clock;
-use leasehold_tests::{HostProcess, Witness, Workplace, built_plugins, caches, soon_then_rarely};
+use leasehold_tests::{HostProcess, Witness, Workplace, built_plugins, caches, until};
 use serde_json::{Value, json};
 
 /// Those that `leasehold new` knows.
@@ -239,8 +237,10 @@ fn a_checkpoint_of_any_language_is_there_for_the_next_attempt() {
     for_each_language(|language| {
         let w = workplace(language);
         w.install(&component(language), "job.wasm");
-        w.write("plugins/job.toml", soon_then_rarely("job", "payload = { check = \"state\" }"));
-        let mut first = w.serve();
+        let mut first = serve(&w);
+        let payload = json!({ "check": "state" }).to_string();
+        let asked = w.leasehold(&["trigger", "job", "--id", "resumes", "--payload", &payload]);
+        assert_eq!(asked.code, Some(0), "{language}: {asked:?}");
         let claimed = first.wait_for("claimed", "default/job");
         let run = text(&claimed["run"]);
         logged(&w, "saved");
@@ -307,11 +307,7 @@ fn output(w: &Workplace, payload: &Value) -> Value {
 fn serve(w: &Workplace) -> HostProcess {
     let host = w.serve();
     let offered = |job: &Value| job["job"] == "default/job" && job["last_offered"].is_string();
-    let known = || w.leasehold(&["jobs", "--json"]).lines().iter().any(offered);
-    let end = clock::mono() + Duration::from_secs(90);
-    while !known() {
-        assert!(clock::mono() < end, "default/job never became known");
-    }
+    until("known", || w.leasehold(&["jobs", "--json"]).lines(), |jobs| jobs.iter().any(offered));
     host
 }
 
@@ -331,10 +327,7 @@ fn over(host: HostProcess) {
 
 /// Waits until the job has logged this.
 fn logged(w: &Workplace, words: &str) {
-    let end = clock::mono() + Duration::from_secs(90);
-    while !w.leasehold(&["logs", "job"]).stdout.contains(words) {
-        assert!(clock::mono() < end, "it never logged {words:?}");
-    }
+    until(&format!("logged {words:?}"), || w.leasehold(&["logs", "job"]).stdout, |logs| logs.contains(words));
 }
 
 fn text(value: &Value) -> &str {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_tests::{Witness, Workplace, millis, soon_then_rarely};
+use leasehold_tests::{Witness, Workplace, millis, soon_then_rarely, until};
 use serde_json::Value;
 
 /// A lease that a test can wait for.
@@ -321,13 +321,10 @@ fn text(value: &Value) -> &str {
 /// Waits until a host has told the store of the job.
 fn known(w: &Workplace, job: &str) {
     let offered = |row: &Value| row["job"] == job && row["last_offered"].is_string();
-    // Each look starts a process: these are minutes.
-    let found = (0..1_000).any(|_| w.leasehold(&["jobs", "--json"]).lines().iter().any(offered));
-    assert!(found, "{job} was never offered: {:?}", w.leasehold(&["jobs"]));
+    until(&format!("{job} offered"), || w.leasehold(&["jobs", "--json"]).lines(), |jobs| jobs.iter().any(offered));
 }
 
 /// Waits until `leasehold hosts` shows this.
 fn hosts_until(w: &Workplace, fits: impl Fn(&[Value]) -> bool) {
-    let found = (0..1_000).any(|_| fits(&w.leasehold(&["hosts", "--json"]).lines()));
-    assert!(found, "{:?}", w.leasehold(&["hosts"]));
+    until("shown by hosts", || w.leasehold(&["hosts", "--json"]).lines(), |hosts| fits(hosts));
 }

@@ -1,9 +1,6 @@
 //! What people are told of a host that runs: by the host itself, and by the commands that look at it.
 
-use std::time::Duration;
-
-use leasehold::clock;
-use leasehold_tests::{Workplace, soon_then_rarely};
+use leasehold_tests::{Workplace, soon_then_rarely, until};
 use serde_json::Value;
 
 /// What `leasehold jobs --json` says of one job.
@@ -15,15 +12,8 @@ fn row(w: &Workplace, job: &str) -> Value {
 }
 
 /// Waits until it says what fits.
-fn until(w: &Workplace, job: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    let end = clock::mono() + Duration::from_secs(90);
-    loop {
-        let row = row(w, job);
-        if fits(&row) {
-            return row;
-        }
-        assert!(clock::mono() < end, "never {what}; last {row}");
-    }
+fn row_until(w: &Workplace, job: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    until(&format!("{job} {what}"), || row(w, job), fits)
 }
 
 #[test]
@@ -34,14 +24,14 @@ fn while_a_host_serves_the_older_version_jobs_and_next_say_so() {
     let alone = w.leasehold(&["jobs"]);
     assert!(alone.stderr.contains("no host of this machine follows"), "{alone:?}");
     let mut host = w.serve();
-    let fine = until(&w, "default/job", "served", |row| row["served_by"] != serde_json::json!([]));
+    let fine = row_until(&w, "default/job", "served", |row| row["served_by"] != serde_json::json!([]));
     assert_eq!(fine["state"], "offered", "{fine}");
     assert!(!w.leasehold(&["jobs"]).stderr.contains("no host"));
 
     let cut = w.plugin("hello")[..100].to_vec();
     w.drop_in("hello.wasm", &cut);
     host.wait_for_log("the older version goes on serving");
-    let stale = until(&w, "default/job", "stale", |row| row["state"] == "stale");
+    let stale = row_until(&w, "default/job", "stale", |row| row["state"] == "stale");
     assert!(stale["next"].is_string(), "{stale}");
     let next = w.leasehold(&["next", "job", "-n", "1"]);
     assert_eq!((next.code, next.stdout.lines().count()), (Some(0), 1), "{next:?}");
@@ -59,16 +49,13 @@ fn while_a_host_serves_the_older_version_jobs_and_next_say_so() {
 fn a_host_tells_of_a_configuration_that_it_does_not_go_by_and_of_another_of_its_name() {
     let w = Workplace::new("[host]\nname = \"web-1\"\n");
     let mut first = w.serve();
-    let named = |answer: leasehold_tests::Answer| answer.stdout.contains("(process ");
-    assert!(!named(w.leasehold(&["plugins"])));
+    let named = |answer: &leasehold_tests::Answer| answer.stdout.contains("(process ");
+    assert!(!named(&w.leasehold(&["plugins"])));
     w.install("hello", "hello.wasm");
     first.wait_for_log("job default/hello is handled by");
     let mut second = w.serve();
     second.wait_for_log("is called web-1, too");
-    let end = clock::mono() + Duration::from_secs(90);
-    while !named(w.leasehold(&["plugins"])) {
-        assert!(clock::mono() < end, "the two are never told apart");
-    }
+    until("told apart", || w.leasehold(&["plugins"]), named);
     w.write("leasehold.toml", "[host]\nname = \"web-1\"\n[tenants.default.http]\nallow = [\"https://a.example\"]\n");
     first.wait_for_log("leasehold.toml has changed since this host started");
 }

@@ -16,15 +16,12 @@ use leasehold_lease::run::Job;
 use leasehold_lease::time::{Millis, Slot};
 use leasehold_sandbox::{CompilerCommand, Plugin, PluginBytes, Sandbox, SandboxSettings};
 use leasehold_test_servers::{IN_TIME, Watchdog, since_boot};
-use leasehold_tests::{Witness, Workplace, binary, caches};
+use leasehold_tests::{PATIENCE, Witness, Workplace, binary, caches};
 use tokio::sync::watch;
 
 use super::judged::Judged;
 use super::store::FaultyStore;
 use super::weather::{Sky, Weather};
-
-/// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// After so long of calm, all that was on its way has arrived, and leases of the dead have run out.
 const SETTLED: Duration = Duration::from_secs(4);

@@ -14,8 +14,9 @@ use leasehold::{Host, clock};
 use leasehold_lease::agent::EventKind;
 use leasehold_lease::dice::Dice;
 use leasehold_test_servers::since_boot;
+use leasehold_tests::PATIENCE;
 
-use cluster::{Cluster, PATIENCE, Work, key};
+use cluster::{Cluster, Work, key};
 use store::{Side, Verb};
 use weather::Weather;
 
