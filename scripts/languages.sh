@@ -42,6 +42,24 @@ use_language() {
     esac
 }
 
+# build_all_languages: sets up what plugins in each language are built with, and builds the examples and the tests' plugins,
+# once. Leaves the languages that can be had here in AVAILABLE.
+build_all_languages() {
+    local language
+    [[ ! ${AVAILABLE:-} ]] || return 0
+    AVAILABLE=()
+    for language in "${LANGUAGES[@]}"; do
+        if scripts/setup --lang "$language"; then
+            AVAILABLE+=("$language")
+        elif [[ ${LEASEHOLD_REQUIRE_LANGUAGES:-} == 1 ]]; then
+            die "plugins in $language cannot be built here (above: why)"
+        else
+            say "SKIPPED: $language, whose plugins cannot be built here (above: why)"
+        fi
+    done
+    scripts/build-plugins --lang "${AVAILABLE[@]}"
+}
+
 # in_toolchain LANGUAGE COMMAND…: what a project's own build command is run in, after use_language.
 in_toolchain() {
     if [[ $1 == rust && $(wasm_way) == debian ]]; then

@@ -179,7 +179,7 @@ pub(super) enum CliError {
     Bench(#[from] BenchError),
     /// Plugins to measure.
     #[error(
-        "there is nothing to measure in {}: scripts/build-plugins puts the plugins of all languages into tests/plugins",
+        "there is nothing to measure in {}: scripts/build-plugins --lang LANGUAGE puts conformance-LANGUAGE.wasm into tests/plugins, scripts/bench languages does it for all",
         folder.display()
     )]
     BenchFolder {

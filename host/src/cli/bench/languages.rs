@@ -20,7 +20,7 @@ use super::tell;
 /// The arguments of `leasehold bench languages`.
 #[derive(Debug, Args)]
 pub(super) struct Languages {
-    /// A folder with conformance-LANGUAGE.wasm of every language, as scripts/build-plugins makes them in tests/plugins
+    /// A folder with conformance-LANGUAGE.wasm of every language, as scripts/build-plugins --lang LANGUAGE makes them in tests/plugins
     folder: PathBuf,
     /// How many runs are measured of each; the median is told
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
