@@ -128,6 +128,8 @@ enum State {
 #[derive(Debug)]
 struct Claiming {
     claim: Claim,
+    /// When the run was due.
+    due: Millis,
     /// When the last copy was sent.
     sent: Mono,
     first_sent: Mono,

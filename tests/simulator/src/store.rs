@@ -85,6 +85,11 @@ impl Store {
         self.job.runs.keys().cloned().collect()
     }
 
+    /// When a run was due, as the record has it.
+    pub(crate) fn due(&self, run: &RunId) -> Option<Millis> {
+        self.job.runs.get(run).map(|run| run.due)
+    }
+
     /// Whether this token may still change its run.
     pub(crate) fn holds(&self, run: &RunId, token: &Token) -> bool {
         let held = |run: &Run| run.status == Status::Running && !run.released && run.is_current(token);

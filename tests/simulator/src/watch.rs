@@ -182,11 +182,15 @@ impl Watch {
         self.told.clear();
     }
 
-    /// H1: a handler starts only after its `won`, once per win.
+    /// H1: a handler starts only after its `won`, once per win. It is told when the run was due, the same in every attempt.
     pub(crate) fn starts(&mut self, now: Ms, host: usize, start: &Start, store: &Store) {
         let (run, attempt) = (start.run.clone(), start.attempt);
         if !self.won.contains(&start.token.0) || !self.started.insert(start.token.0) {
             self.broke("H1", now, format!("attempt {attempt} of {} starts without a win of its own", short(&run)));
+        }
+        let due = store.due(&run);
+        if due.is_some_and(|due| due != start.due) {
+            self.broke("due", now, format!("attempt {attempt} of {} is told another time than {due:?}", short(&run)));
         }
         let stale_since = (!store.holds(&run, &start.token)).then_some(now);
         self.executing.insert(start.token.0, Executing { host, run, attempt, stale_since });

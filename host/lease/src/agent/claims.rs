@@ -51,6 +51,10 @@ impl Agent {
 
     /// Sends a new claim.
     pub(super) fn send_claim(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind) {
+        let Some(due) = run.slot().map(|slot| slot.0).or_else(|| self.demand.due(run)) else {
+            // The store has not shown it for long. When it does, it is wanted again.
+            return self.remove(t, run);
+        };
         let Some(offer) = &self.offer else { return self.remove(t, run) };
         let kind = match (kind, run.slot()) {
             (ClaimKind::CatchUp { .. }, Some(slot)) => ClaimKind::CatchUp { age: t.now.store.since(slot.0) },
@@ -67,11 +71,8 @@ impl Agent {
         };
         let give_up = t.now.mono + self.time_to_be_late(t, run, kind);
         t.out.push(Command::Claim(claim.clone()));
-        self.become_state(
-            t,
-            run,
-            State::Claiming(Claiming { claim, sent: t.now.mono, first_sent: t.now.mono, give_up, resend: None }),
-        );
+        let (sent, first_sent) = (t.now.mono, t.now.mono);
+        self.become_state(t, run, State::Claiming(Claiming { claim, due, sent, first_sent, give_up, resend: None }));
     }
 
     /// How long a claim sent now may be resent: a slot's until it could only be late, others for a lease.
@@ -161,7 +162,8 @@ impl Agent {
             }
             return;
         };
-        let (kind, first_sent, digest) = (claiming.claim.kind, claiming.first_sent, claiming.claim.digest);
+        let (kind, due) = (claiming.claim.kind, claiming.due);
+        let (first_sent, digest) = (claiming.first_sent, claiming.claim.digest);
         let in_time = t.now.mono < claiming.give_up;
         self.store_answered(t.now.mono);
         if !matches!(answer, ClaimAnswer::Overlap { .. } | ClaimAnswer::Old) {
@@ -171,7 +173,6 @@ impl Agent {
         match answer {
             ClaimAnswer::Won { attempt, fence, payload } => {
                 let reason = reason(kind, attempt);
-                let due = run.slot().map_or(store_now, |slot| slot.0);
                 let start = Start { run: run.clone(), token, attempt, fence, reason, due, digest, first_sent, payload };
                 self.won(t, run, kind, start);
             }

@@ -78,6 +78,11 @@ impl Demand {
         self.due.contains_key(run)
     }
 
+    /// When it was asked for.
+    pub(super) fn due(&self, run: &RunId) -> Option<Millis> {
+        self.due.get(run).copied()
+    }
+
     fn has_started(&self, run: &RunId) -> bool {
         let due = self.due.get(run);
         due.and_then(|due| self.waiting.get(&(*due, run.clone()))).is_some_and(|wish| wish.started)

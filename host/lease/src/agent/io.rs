@@ -227,7 +227,7 @@ pub struct Start {
     pub fence: Fence,
     /// "schedule", "catch-up", "takeover" or "on-demand".
     pub reason: &'static str,
-    /// The slot; for an on-demand run, when it was won.
+    /// The slot; for an on-demand run, when it was asked for. The same in every attempt.
     pub due: Millis,
     /// The plugin that the claim named.
     pub digest: Option<Digest>,
