@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use crate::id::{Attempt, Digest, RunId, Token};
 use crate::op::{Claim, ClaimKind};
+use crate::order::is_ahead;
 use crate::policy::{CLOCK_GRACE, Policy};
 use crate::run::{Outcome, Usage};
 use crate::time::{Millis, Mono, Slot};
@@ -228,11 +229,6 @@ impl Agent {
         Some(first.min(now.mono + LONGEST_WAIT))
     }
 
-    /// The slot this instance waits for, for people.
-    pub fn next_slot(&self) -> Option<Slot> {
-        self.next_slot
-    }
-
     /// The agent was told that this host offers the job, and not that it does no more.
     pub fn is_offered(&self) -> bool {
         self.offer.is_some()
@@ -319,14 +315,14 @@ impl Agent {
         self.store_answered(t.now.mono);
         let now = t.now.store;
         let newest = |known: Option<Slot>, heard: Option<Slot>| match heard {
-            Some(_) if ahead(known, now) => heard,
+            Some(known) if is_ahead(known.0, now) => heard,
             _ => known.max(heard),
         };
         self.newest_started = newest(self.newest_started, newest_started);
         self.newest_skipped = newest(self.newest_skipped, newest_skipped);
         // What was left for a newer slot has been replaced.
         self.left.retain(|left| left.slot() >= self.newest_started);
-        if let Some(newest) = newest_started.filter(|newest| ahead(Some(*newest), now)) {
+        if let Some(newest) = newest_started.filter(|newest| is_ahead(newest.0, now)) {
             let detail = format!(
                 "no slot before it starts: it is {now} by the store's clock; `leasehold unblock` frees the job"
             );
@@ -398,9 +394,28 @@ impl Agent {
     }
 }
 
-/// A slot that lies further in the store's future than clocks may differ.
-fn ahead(slot: Option<Slot>, store_now: Millis) -> bool {
-    slot.is_some_and(|slot| slot.0 > store_now + CLOCK_GRACE)
+impl State {
+    /// What is about to be claimed, or was and is not answered.
+    fn claims(&self) -> Option<ClaimKind> {
+        match self {
+            State::Waiting { kind, .. } | State::Jitter { kind, .. } | State::Yielding { kind, .. } => Some(*kind),
+            State::Claiming(claiming) => Some(claiming.claim.kind),
+            _ => None,
+        }
+    }
+
+    /// Nothing of it has been sent to the store.
+    fn is_unclaimed(&self) -> bool {
+        matches!(
+            self,
+            State::Waiting { .. }
+                | State::Jitter { .. }
+                | State::Yielding { .. }
+                | State::Early { .. }
+                | State::Backup(_)
+                | State::Shunned { .. }
+        )
+    }
 }
 
 impl Part {

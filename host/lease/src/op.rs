@@ -46,6 +46,11 @@ impl ClaimKind {
         }
     }
 
+    /// The first claim of a scheduled run: its slot is due now, or was while no host was up.
+    pub fn is_of_slot(self) -> bool {
+        matches!(self, ClaimKind::Slot | ClaimKind::CatchUp { .. })
+    }
+
     /// How late such a claim may be, besides [`crate::policy::CLOCK_GRACE`]; none for claims that are never late.
     pub fn bound(self, terms: &Terms) -> Option<Duration> {
         match self {

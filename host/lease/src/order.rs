@@ -1,6 +1,4 @@
-//! The order in which people look at runs, and by which a job's last runs are kept.
-//!
-//! No rule of leases goes by it: what is newest there (S7, S8, S10) is so by its slot alone.
+//! What lies ahead of the present, and the order in which people look at runs and by which a job's last runs are kept.
 
 use std::cmp::Reverse;
 
@@ -12,8 +10,15 @@ use crate::time::Millis;
 ///
 /// First come the runs due in the [`present`], the one due last in front. Those due later come behind all of them: a
 /// clock that was ahead has made them, and in front they would hide, until their time has come, all that runs meanwhile.
+///
+/// No rule of leases goes by this order: what is newest there (S7, S8, S10) is so by its slot alone.
 pub fn newest_first(due: Millis, now: Millis) -> (bool, Reverse<Millis>) {
-    (due > present(now), Reverse(due))
+    (is_ahead(due, now), Reverse(due))
+}
+
+/// Further in the store's future than the clocks of healthy hosts differ: later than the [`present`].
+pub fn is_ahead(at: Millis, now: Millis) -> bool {
+    at > present(now)
 }
 
 /// The last due time that a run can have unless a clock was ahead when it was made: a claim for a later slot is refused

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Attempt, DemandId, Digest, Fence, RunId, Token};
-use crate::order::present;
+use crate::order::is_ahead;
 use crate::policy::Terms;
 use crate::time::{Millis, Slot};
 use crate::write::{ENTRY, LastWrite};
@@ -84,7 +84,7 @@ impl Hold {
     }
 
     fn is_ahead(&self, now: Millis) -> bool {
-        self.since.is_some_and(|since| since > present(now))
+        self.since.is_some_and(|since| is_ahead(since, now))
     }
 
     /// Whether the slot was due while it was in force.

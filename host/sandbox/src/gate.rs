@@ -46,7 +46,7 @@ pub trait Gate: Send + Sync {
 
 /// A gate without a lease behind it: always open.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OpenGate;
+pub(crate) struct OpenGate;
 
 #[async_trait]
 impl Gate for OpenGate {

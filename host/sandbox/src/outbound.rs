@@ -21,7 +21,8 @@ use tokio::task::JoinSet;
 pub use grants::HttpGrants;
 pub use origin::{Origin, OriginError};
 pub use request::{header_is_the_hosts, is_header_value};
-pub use resolve::{Resolve, SystemResolver};
+pub use resolve::Resolve;
+pub(crate) use resolve::SystemResolver;
 
 use crate::attempt::Attempt;
 use crate::effects::Effects;

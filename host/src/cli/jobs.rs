@@ -9,7 +9,6 @@ use leasehold::config::{Config, StoreUrl};
 use leasehold::plugins::{Catalog, IdleJob, Refused};
 use leasehold::{clock, plugins, zones};
 use leasehold_lease::id::JobKey;
-use leasehold_lease::policy::CLOCK_GRACE;
 use leasehold_lease::schedule::Schedule;
 use leasehold_lease::time::{Millis, Slot};
 use leasehold_sandbox::Inspection;
@@ -211,7 +210,7 @@ fn row(key: &JobKey, catalog: &Catalog<Inspection>, view: Option<&JobView>, word
         last_offered: view.and_then(|view| view.last_offered).map(|at| at.to_string()),
         plugin: spec.map(|spec| spec.plugin_file.display().to_string()),
         digest: offered.map(|job| job.plugin.digest.to_string()),
-        blocked_until: view.and_then(|view| blocked_until(view.newest_started, now)).map(|slot| slot.to_string()),
+        blocked_until: view.and_then(|view| view.blocked_until(now)).map(|slot| slot.to_string()),
         paused: view
             .and_then(|view| view.hold.as_ref())
             .filter(|hold| hold.holds(now))
@@ -252,12 +251,6 @@ pub(super) fn why_idle(idle: &IdleJob) -> String {
 fn last_moved(view: &RunView) -> Millis {
     let run = &view.run;
     run.ended_at.or(run.current().map(|attempt| attempt.started_at)).unwrap_or(run.due)
-}
-
-/// A newest started slot in the store's future blocks a job until then: every slot before it is superseded. A healthy
-/// host's clock may be a little ahead.
-fn blocked_until(newest_started: Option<Slot>, now: Millis) -> Option<Slot> {
-    newest_started.filter(|slot| slot.0 > now + CLOCK_GRACE)
 }
 
 fn table(rows: &[JobRow]) -> Table {

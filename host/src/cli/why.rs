@@ -4,9 +4,8 @@ use std::fmt::Write;
 
 use clap::Args;
 use leasehold_lease::id::{JobKey, RunId, RunKey};
-use leasehold_lease::policy::CLOCK_GRACE;
 use leasehold_lease::run::Status;
-use leasehold_lease::time::Millis;
+use leasehold_lease::time::{Millis, Slot};
 use leasehold_store::{Checked, HistoryQuery, JobView, LeaseStore, RunView, TOLD_KEPT, Told};
 use serde::Serialize;
 
@@ -126,9 +125,8 @@ impl Found {
         Some(format!("{until} ({})", brief(&hold.note, 200)))
     }
 
-    fn blocked_until(&self) -> Option<Millis> {
-        let newest = self.job.answer.newest_started?;
-        (newest.0 > self.job.now + CLOCK_GRACE).then_some(newest.0)
+    fn blocked_until(&self) -> Option<Slot> {
+        self.job.answer.blocked_until(self.job.now)
     }
 
     /// What holds for all answers.

@@ -64,15 +64,10 @@ impl MemoryStore {
     /// An empty store on this clock.
     pub fn with_clock(clock: Clock) -> MemoryStore {
         let identity = Identity::random().expect("the operating system gives random bits");
-        MemoryStore::with_identity(clock, identity)
-    }
-
-    /// An empty store that is the same at each replay.
-    pub fn with_identity(clock: Clock, identity: Identity) -> MemoryStore {
         MemoryStore { clock, identity, data: Mutex::default(), wakeups: Wakeups::default() }
     }
 
-    /// The job's record as the rules have it, for who judges them; that of a job nobody knows is empty.
+    /// The job's record as the rules see it, for tests that judge it; empty for a job nobody knows.
     pub fn record(&self, job: &JobKey) -> Job {
         let (data, _) = self.at();
         data.jobs.get(job).map(|record| record.job.clone()).unwrap_or_default()

@@ -66,7 +66,7 @@ impl SqliteStore {
     /// # Errors
     ///
     /// As [`SqliteStore::open`].
-    pub fn open_with_clock(path: &Path, clock: Clock) -> Result<SqliteStore, OpenError> {
+    fn open_with_clock(path: &Path, clock: Clock) -> Result<SqliteStore, OpenError> {
         SqliteStore::open_sharing(path, clock, BATCH)
     }
 

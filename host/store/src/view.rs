@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_lease::id::{Attempt, JobKey, RunKey};
 use leasehold_lease::log::LogLine;
 use leasehold_lease::op::Stamped;
+use leasehold_lease::order::is_ahead;
 use leasehold_lease::run::{Hold, Outcome, Run, Standing, Status};
 use leasehold_lease::time::{Millis, Slot};
 
@@ -131,6 +132,13 @@ pub struct JobView {
     /// The newest run, if any ([`newest_first`](leasehold_lease::order::newest_first)), without what may be large: its
     /// payload, its output (which reads as cut) and its older attempts.
     pub last: Option<RunView>,
+}
+
+impl JobView {
+    /// A newest started slot in the store's future blocks a job until then: every slot before it is superseded.
+    pub fn blocked_until(&self, now: Millis) -> Option<Slot> {
+        self.newest_started.filter(|slot| is_ahead(slot.0, now))
+    }
 }
 
 /// Which runs people want to see.

@@ -86,11 +86,8 @@ impl Agent {
     /// Waits for a place until it could only be late; the claim follows when there is one.
     pub(super) fn ask_for_place(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind) {
         let left = self.time_to_be_late(t, run, kind);
-        let until = match kind {
-            ClaimKind::Slot | ClaimKind::CatchUp { .. } => Some(t.now.mono + left),
-            // Never late.
-            ClaimKind::Takeover | ClaimKind::OnDemand => None,
-        };
+        // Others are never late.
+        let until = kind.is_of_slot().then(|| t.now.mono + left);
         if left.is_zero() {
             self.tell(t, EventKind::Late, run, None, format!("it is {} by the store's clock", t.now.store));
             return self.remove(t, run);
@@ -117,7 +114,7 @@ impl Agent {
             claiming.resend = Some(t.now.mono + pause);
             return;
         }
-        self.given_up(t, run, kind, "the store did not answer its claim in time");
+        self.tell_given_up(t, run, kind, "the store did not answer its claim in time");
         self.give_claim_up(t, run, token);
     }
 
@@ -180,7 +177,12 @@ impl Agent {
             ClaimAnswer::Old if in_time && !useless => {
                 claiming.resend = Some((claiming.sent + pause).max(t.now.mono));
             }
-            ClaimAnswer::Old => self.give_claim_up(t, run, token),
+            ClaimAnswer::Old => {
+                if !useless {
+                    self.tell_given_up(t, run, kind, "its claims reached the store too late");
+                }
+                self.give_claim_up(t, run, token);
+            }
             ClaimAnswer::Early => self.early(t, run, kind, store_now),
             _ if useless => self.remove(t, run),
             ClaimAnswer::Running { attempt, .. } => self.back_up(t, run, Some(attempt), None),

@@ -9,7 +9,7 @@ use crate::policy::Overlap;
 use crate::run::Standing;
 use crate::time::{Millis, Mono};
 
-use super::{Agent, Backup, Close, Closing, EventKind, State, Turn};
+use super::{Agent, Backup, Close, Closing, EventKind, Part, State, Turn};
 
 /// Those that this instance knows of: at most as many as the store keeps waiting. All are looked at when they are shown, none
 /// with other inputs.
@@ -50,6 +50,14 @@ impl Demand {
             self.untold.insert(key.clone());
         }
         self.waiting.insert(key, wish);
+    }
+
+    /// The store has shown it while this instance does something about it, such as wait for a place.
+    pub(super) fn still_there(&mut self, now: Mono, run: &RunId) {
+        let due = self.due.get(run).copied();
+        if let Some(wish) = due.and_then(|due| self.waiting.get_mut(&(due, run.clone()))) {
+            wish.seen = now;
+        }
     }
 
     /// It has a runner, or has ended.
@@ -146,6 +154,20 @@ impl Agent {
     pub(super) fn stays(&mut self, t: &mut Turn<'_>, run: &RunId) {
         let at = t.next_check(&self.policy);
         self.demand.not_before(at);
+        self.stand_back(t, run);
+    }
+
+    /// A slot is due: a run that was asked for and waits for a place would take it first, and then the slot would be
+    /// skipped for it. It asks for one again when the slot is claimed.
+    pub(super) fn demand_stands_back(&mut self, t: &mut Turn<'_>) {
+        let waits = |part: &Part| matches!(part.state, State::Waiting { kind: ClaimKind::OnDemand, .. });
+        let waiting = self.parts.iter().filter(|(_, part)| waits(part));
+        for run in waiting.map(|(run, _)| run.clone()).collect::<Vec<_>>() {
+            self.stand_back(t, &run);
+        }
+    }
+
+    fn stand_back(&mut self, t: &mut Turn<'_>, run: &RunId) {
         if self.demand.has_started(run) {
             self.back_up(t, run, None, None);
             // It is nobody's: what is live is another run.
@@ -159,13 +181,7 @@ impl Agent {
 
     /// A slot is due, or an on-demand run is on its way already.
     fn is_claiming(&self) -> bool {
-        self.parts.values().any(|part| match &part.state {
-            State::Waiting { kind, .. } | State::Jitter { kind, .. } | State::Yielding { kind, .. } => {
-                *kind != ClaimKind::Takeover
-            }
-            State::Claiming(claiming) => claiming.claim.kind != ClaimKind::Takeover,
-            _ => false,
-        })
+        self.parts.values().any(|part| part.state.claims().is_some_and(|kind| kind != ClaimKind::Takeover))
     }
 
     /// A run of the job is live, as far as this instance knows.

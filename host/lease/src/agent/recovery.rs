@@ -108,7 +108,7 @@ impl Agent {
             };
             let (kind, until) = (*kind, *until);
             if until <= t.now.mono {
-                self.given_up(t, &run, kind, "the store did not take the end of the run before it");
+                self.tell_given_up(t, &run, kind, "the store did not take the end of the run before it");
                 self.remove(t, &run);
             } else if let Some(next) = self.yields(t.now.mono, &run, until) {
                 if let Some(State::Yielding { at, .. }) = self.parts.get_mut(&run).map(|part| &mut part.state) {
@@ -122,7 +122,7 @@ impl Agent {
 
     /// A claim was given up because the store did not answer. That is told once until it does, and of each slot that it
     /// is missed.
-    pub(super) fn given_up(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, why: &str) {
+    pub(super) fn tell_given_up(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind, why: &str) {
         self.store_failed = true;
         if self.silent_since.is_some() && !std::mem::replace(&mut self.store_down_told, true) {
             self.tell(t, EventKind::StoreDown, run, None, "a claim was given up");
@@ -157,7 +157,7 @@ impl Agent {
             .filter(|(_, (kind, _))| *kind != ClaimKind::Takeover)
             .collect();
         for (run, (kind, token)) in runs {
-            self.given_up(t, &run, kind, "the store did not answer, and a newer slot is due");
+            self.tell_given_up(t, &run, kind, "the store did not answer, and a newer slot is due");
             if let Some(token) = token {
                 self.release_stray(t, &run, token);
             }
@@ -169,10 +169,9 @@ impl Agent {
         if self.policy.overlap == Overlap::Allow {
             return;
         }
-        let slots = |kind: &ClaimKind| matches!(kind, ClaimKind::Slot | ClaimKind::CatchUp { .. });
         let waits = |run: &RunId, part: &Part| {
             run.slot().is_some_and(|slot| slot < newer)
-                && matches!(&part.state, State::Waiting { kind, .. } if slots(kind))
+                && matches!(&part.state, State::Waiting { kind, .. } if kind.is_of_slot())
         };
         let runs: Vec<RunId> =
             self.parts.iter().filter(|(run, part)| waits(run, part)).map(|(run, _)| run.clone()).collect();
@@ -184,17 +183,7 @@ impl Agent {
 
     /// Whether a newer slot than this is being claimed here.
     pub(super) fn is_swallowed(&self, run: &RunId) -> bool {
-        let slots = |kind: &ClaimKind| matches!(kind, ClaimKind::Slot | ClaimKind::CatchUp { .. });
-        run.slot().is_some()
-            && self.parts.iter().any(|(other, part)| {
-                other.slot() > run.slot()
-                    && match &part.state {
-                        State::Waiting { kind, .. } | State::Jitter { kind, .. } | State::Yielding { kind, .. } => {
-                            slots(kind)
-                        }
-                        State::Claiming(claiming) => slots(&claiming.claim.kind),
-                        _ => false,
-                    }
-            })
+        let claims_slot = |part: &Part| part.state.claims().is_some_and(ClaimKind::is_of_slot);
+        run.slot().is_some() && self.parts.iter().any(|(other, part)| other.slot() > run.slot() && claims_slot(part))
     }
 }

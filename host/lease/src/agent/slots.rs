@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use crate::id::RunId;
 use crate::op::ClaimKind;
+use crate::order::is_ahead;
 use crate::policy::CLOCK_GRACE;
 use crate::schedule::Schedule;
 use crate::time::{Millis, Slot};
 
-use super::{Agent, Command, EventKind, Offer, State, Turn, ahead};
+use super::{Agent, Command, EventKind, Offer, Turn};
 
 impl Agent {
     /// The plugin directory offers the job.
@@ -70,19 +71,8 @@ impl Agent {
         self.next_slot = None;
         self.left.clear();
         self.demand.clear();
-        let idle = |state: &State| {
-            matches!(
-                state,
-                State::Waiting { .. }
-                    | State::Jitter { .. }
-                    | State::Yielding { .. }
-                    | State::Early { .. }
-                    | State::Backup(_)
-                    | State::Shunned { .. }
-            )
-        };
-        let runs: Vec<RunId> =
-            self.parts.iter().filter(|(_, part)| idle(&part.state)).map(|(run, _)| run.clone()).collect();
+        let unclaimed = self.parts.iter().filter(|(_, part)| part.state.is_unclaimed());
+        let runs: Vec<RunId> = unclaimed.map(|(run, _)| run.clone()).collect();
         for run in runs {
             self.remove(t, &run);
         }
@@ -110,7 +100,7 @@ impl Agent {
     pub(super) fn wall_set_back(&mut self, t: &Turn<'_>) {
         if t.now.wall + Duration::from_secs(1) < self.last_wall && self.next_slot.is_some() {
             // One in the store's future blocks the job until someone lowers it, which nobody would tell here.
-            let known = |slot: Option<Slot>| slot.filter(|slot| !ahead(Some(*slot), t.now.store));
+            let known = |slot: Option<Slot>| slot.filter(|slot| !is_ahead(slot.0, t.now.store));
             let done = known(self.newest_started).max(known(self.newest_skipped));
             self.next_slot = self.next_after(done.map_or(t.now.wall, |slot| slot.0.max(t.now.wall)));
         }
@@ -151,6 +141,7 @@ impl Agent {
             return;
         }
         self.drop_swallowed(t, slot);
+        self.demand_stands_back(t);
         self.ask_for_place(t, &run, kind);
     }
 

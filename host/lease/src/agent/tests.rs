@@ -332,16 +332,26 @@ fn the_same_seed_gives_the_same_history() {
     assert_ne!(history(7), history(8));
 }
 
-/// L6: another job's call may tell that the store answers before the deadline of this job's last claim has passed.
+/// L6: another job's call may tell that the store answers before the deadline of this job's last claim has passed; and each
+/// copy of a claim may arrive when it is not waited for any more.
 #[test]
 fn a_slot_that_is_given_up_when_the_store_answers_again_already_is_caught_up() {
+    for arrives_too_late in [false, true] {
+        given_up_and_caught_up(arrives_too_late);
+    }
+}
+
+fn given_up_and_caught_up(arrives_too_late: bool) {
     let policy = Policy { jitter: Duration::ZERO, catch_up_jitter: Duration::ZERO, ..Policy::default() };
     let schedule = Schedule::every(Duration::from_secs(600)).expect("an interval");
     let offer = Offer { schedule: Some(schedule), policy, digest: Digest([0; 32]) };
-    let (mut agent, mut dice) = (Agent::new(), Dice::new(1));
+    let (mut agent, mut dice, mut missed) = (Agent::new(), Dice::new(1), 0);
     let mut feed = |ms: i64, input: Input| {
         let now = Now { wall: Millis(ms), mono: Mono(Duration::from_millis(ms as u64)), store: Millis(ms) };
         let mut commands = agent.handle(now, input, &mut dice);
+        let is_missed =
+            |command: &&Command| matches!(command, Command::Event(event) if event.kind == EventKind::Missed);
+        missed += commands.iter().filter(is_missed).count();
         // There is always a place.
         while let Some(Command::Reserve(run)) = commands.iter().find(|command| matches!(command, Command::Reserve(_))) {
             let run = run.clone();
@@ -356,15 +366,21 @@ fn a_slot_that_is_given_up_when_the_store_answers_again_already_is_caught_up() {
     feed(S, Input::Offered { offer, since: Millis(0), newest_started: None, newest_skipped: None });
     let due = 600 * S;
     let claim = feed(due, Input::Wake).expect("the slot is claimed");
-    let unanswered = Input::ClaimUnanswered { run: claim.run.clone(), token: claim.token };
+    let (run, token) = (claim.run.clone(), claim.token);
+    let unanswered = Input::ClaimUnanswered { run: run.clone(), token };
     // A copy every four seconds, none of which is answered within two.
     for sent in (due..due + 68 * S).step_by(4 * S as usize) {
         assert_eq!(feed(sent + 2 * S, unanswered.clone()), None);
-        assert_eq!(feed(sent + 4 * S, Input::Wake).map(|claim| claim.token), Some(claim.token));
+        assert_eq!(feed(sent + 4 * S, Input::Wake).map(|claim| claim.token), Some(token));
     }
+    let last = match arrives_too_late {
+        true => Input::Claimed { run, token, answer: ClaimAnswer::Old, store_now: Millis(due + 70 * S + 1) },
+        false => unanswered,
+    };
     assert_eq!(feed(due + 69 * S, Input::StoreUp), None);
-    let next = feed(due + 70 * S + 1, unanswered).expect("the slot is claimed once more");
+    let next = feed(due + 70 * S + 1, last).expect("the slot is claimed once more");
     assert!(matches!(next.kind, ClaimKind::CatchUp { .. }) && next.run == claim.run, "{next:?}");
+    assert_eq!(missed, 1);
 }
 
 #[test]

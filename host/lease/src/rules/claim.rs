@@ -2,6 +2,7 @@
 
 use crate::id::{Attempt, Fence, RunId};
 use crate::op::{Claim, ClaimAnswer, ClaimKind, Stamped};
+use crate::order::is_ahead;
 use crate::policy::{CLOCK_GRACE, Overlap};
 use crate::run::{ATTEMPTS_KEPT, AttemptEnd, AttemptRecord, Hold, Job, Run, Status};
 use crate::time::{Millis, Slot};
@@ -92,7 +93,7 @@ fn fresh(job: &mut Edit<'_>, now: Millis, claim: &Claim) -> ClaimAnswer {
     if now > slot.0 + bound + CLOCK_GRACE {
         return ClaimAnswer::Late;
     }
-    if slot.0 > now + CLOCK_GRACE {
+    if is_ahead(slot.0, now) {
         return ClaimAnswer::Early;
     }
     if superseded(job, slot, claim.kind) {

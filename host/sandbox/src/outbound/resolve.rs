@@ -24,7 +24,7 @@ pub trait Resolve: Send + Sync {
 
 /// The system's resolver: its hosts file and name servers, as every other program of the machine uses them.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SystemResolver;
+pub(crate) struct SystemResolver;
 
 impl Resolve for SystemResolver {
     fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {

@@ -50,6 +50,20 @@ fn an_on_demand_run_lets_a_due_slot_go_first() {
     }
 }
 
+/// A run that was asked for before stands in front of it in the line for the host's only place.
+#[test]
+fn a_due_slot_goes_before_a_run_that_was_asked_for_and_waits_for_a_place() {
+    let played = Scene::every_ten_minutes(1, 20 * S)
+        .at(FIRST - 50 * S, Fault::Places { host: 0, places: 0, lasts: 80 * S })
+        .at(FIRST - 10 * S, Fault::Trigger { runs: 1 })
+        .until(300 * S)
+        .play();
+    let starts = played.all("start");
+    assert_eq!(starts.len(), 2, "{}", played.told());
+    assert_eq!(starts[0].run, Some(crate::scene::slot_at(FIRST)), "{}", played.told());
+    assert_eq!(played.count("skip"), 0, "{}", played.told());
+}
+
 #[test]
 fn a_run_that_waits_is_not_given_up_while_a_host_offers_its_job_however_long_its_lease() {
     // The other host, which does not offer it, sees it wait for longer than two leases of the default.
