@@ -68,6 +68,8 @@ pub struct HostParts {
     pub concurrency: usize,
     /// How much of this host one tenant may take.
     pub tenant_quota: Box<dyn Fn(&TenantName) -> TenantQuota + Send + Sync>,
+    /// The lease of a tenant's jobs by this host's configuration, also of those that it does not offer.
+    pub tenant_lease: Box<dyn Fn(&TenantName) -> Duration + Send + Sync>,
     /// What jobs may send without seeing it.
     pub secrets: Secrets,
 }

@@ -264,23 +264,28 @@ pub enum CancelAnswer {
     Interrupted,
     /// Its runner is told with its next heartbeat.
     Told,
-    /// It had ended before, so.
+    /// It had ended already, with this status.
     Ended(Status),
     /// No such run.
     None,
 }
 
-/// Hosts say so often that they offer a job, whatever its lease: others, who do not know it, tell by that whether somebody
-/// still does. A job with a short lease is not offered more often: each time costs the store a write.
+/// How often hosts announce that they offer a job, whatever its lease: others, who do not know it, tell by that whether
+/// somebody still does. A job with a short lease is not announced more often: each time costs the store a write.
 pub const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
+
+/// After how long without an announcement no host offers a job of this lease any more: two leases, and at least twice
+/// [`ANNOUNCE_EVERY`].
+pub fn unoffered_after(lease: Duration) -> Duration {
+    lease.max(ANNOUNCE_EVERY) * 2
+}
 
 /// Gives up a run of a job that no host offers any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
     /// Which run.
     pub run: RunId,
-    /// For how long no host may have offered the job: two leases, and at least twice [`ANNOUNCE_EVERY`]. A job with a
-    /// short lease would otherwise count as not offered while hosts offer it.
+    /// For how long no host may have offered the job: see [`unoffered_after`].
     pub unoffered_for: Duration,
     /// In words, for people.
     pub reason: String,
@@ -288,13 +293,13 @@ pub struct Close {
 
 impl Close {
     /// What a host asks of a run that its poll found, of a job that it does not offer: none where somebody executes the
-    /// run or it has ended.
-    pub fn of_orphan(run: &RunId, found: &Standing, store_now: Millis) -> Option<Close> {
+    /// run or it has ended. `lease` is that of the tenant's jobs by this host's own configuration: a run that waits has
+    /// none yet, and hosts may have another by now than the run was started with.
+    pub fn of_orphan(run: &RunId, found: &Standing, lease: Duration, store_now: Millis) -> Option<Close> {
         if found.status.is_final() || found.live(store_now) {
             return None;
         }
-        // Hosts announce so often, and may have another lease by now than the run was started with.
-        let unoffered_for = found.lease.max(ANNOUNCE_EVERY) * 2;
+        let unoffered_for = unoffered_after(found.lease.max(lease));
         let reason = format!("no host has offered its job for {} s", unoffered_for.as_secs());
         Some(Close { run: run.clone(), unoffered_for, reason })
     }
@@ -309,7 +314,7 @@ pub enum CloseAnswer {
     Live,
     /// A host offered the job not long enough ago.
     Offered,
-    /// It had ended before, so.
+    /// It had ended already, with this status.
     Ended(Status),
     /// No such run.
     None,

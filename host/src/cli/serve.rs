@@ -91,7 +91,7 @@ impl Serving {
         let mut tellers = vec![tokio::spawn(tell_jobs(plugins.catalog()))];
         tellers.extend(configured.map(|file| tokio::spawn(file.tell_when_it_changes(plugins.catalog()))));
         tellers.extend(tell_status(config, &name, &plugins, &running));
-        let tenants = Arc::clone(config);
+        let (tenants, leases) = (Arc::clone(config), Arc::clone(config));
         let parts = HostParts {
             name,
             store,
@@ -104,6 +104,7 @@ impl Serving {
                 let quota = &tenants.tenant(tenant).quota;
                 TenantQuota { concurrency: quota.concurrency as usize, memory: quota.memory.map(bytes) }
             }),
+            tenant_lease: Box::new(move |tenant| leases.tenant(tenant).policy.lease),
             secrets,
         };
         Ok(Serving { host: Host::start(parts).await?, plugins, tellers })

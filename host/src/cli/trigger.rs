@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// From one look to the next whether a host offers the job of a run that is waited for.
-const OFFERED: Duration = Duration::from_secs(60);
+const CHECK_OFFERED_EVERY: Duration = Duration::from_secs(60);
 
 /// What was asked for.
 #[derive(Debug, Serialize)]
@@ -77,7 +77,7 @@ impl Trigger {
             TriggerAnswer::Ended => "ended",
             TriggerAnswer::Full => return Err(CliError::PendingFull { job: self.job.clone(), pending_max }),
         };
-        let long = tenant.policy.lease.max(op::ANNOUNCE_EVERY) * 2;
+        let long = op::unoffered_after(tenant.policy.lease);
         if status == "pending" {
             warn_if_not_offered(&known, long);
         }
@@ -130,7 +130,7 @@ async fn wait(store: &dyn LeaseStore, key: &RunKey, long: Duration) -> Result<Ch
             Ok(Checked { now, answer: Some(answer) }) => {
                 heard = clock::mono();
                 steps.show(&answer, now);
-                if heard.since(asked) >= OFFERED && record::status(&answer.run, now) != "running" {
+                if heard.since(asked) >= CHECK_OFFERED_EVERY && record::status(&answer.run, now) != "running" {
                     asked = heard;
                     // What fails here fails above as well.
                     if let Ok(Checked { now, answer: Some(answer) }) = store.job(&key.job).await {

@@ -24,6 +24,9 @@ pub(super) const KEPT: usize = 10_000;
 /// How often the store is asked for all jobs.
 const LOOK_EVERY: Duration = Duration::from_secs(600);
 
+/// How long after a host has gone it is asked at most: hosts that go one after the other are one reason.
+const LOOK_SOON: Duration = Duration::from_secs(20);
+
 /// What comes after a look that failed.
 const AGAIN: &str = "their runs stay open, and their records are kept, until the next look in ten to twenty minutes";
 
@@ -92,6 +95,12 @@ impl Driver {
         });
     }
 
+    /// A host has gone, and may have been the only one of a tenant whose run it has left.
+    pub(super) fn look_at_all_jobs_soon(&mut self) {
+        let soon = clock::mono() + self.dice.up_to(LOOK_SOON);
+        self.orphans.next_look = self.orphans.next_look.min(soon);
+    }
+
     /// The poll has found these runs, of jobs that are not offered here.
     pub(super) fn foreign(&mut self, found: Vec<RunStanding>, store_now: Millis) {
         let now = clock::mono();
@@ -103,7 +112,8 @@ impl Driver {
         for RunStanding { key, standing, .. } in found {
             let Some(standing) = standing.filter(|_| !awaited.contains(&key.job)) else { continue };
             self.tell_no_plugin(&key.job);
-            unclaimed.extend(Close::of_orphan(&key.run, &standing, store_now).map(|close| (key.job, close)));
+            let lease = (self.parts.tenant_lease)(&key.job.tenant);
+            unclaimed.extend(Close::of_orphan(&key.run, &standing, lease, store_now).map(|close| (key.job, close)));
         }
         let asked = self.orphans.runs.found(unclaimed, now);
         if asked.is_empty() {

@@ -118,6 +118,8 @@ impl Driver {
             if let Some(entry) = self.jobs.get_mut(&job) {
                 entry.wanted = None;
             }
+            // What is left of it is looked for like what other hosts left.
+            self.orphans.tenants.insert(job.tenant.clone());
             self.feed(job, Input::Withdrawn);
         }
         for (job, offered) in &catalog.jobs {

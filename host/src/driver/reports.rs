@@ -42,14 +42,20 @@ pub(super) struct Reports {
     offset_ms: Option<i64>,
     /// The difference that people were told of, while there is one.
     skew_told: Option<i64>,
+    /// When the store first answered this host, by the store's clock.
+    began: Option<Millis>,
     /// Other processes of this host's name that people were told of.
     twins: BTreeSet<String>,
+    /// The others that were there when they were looked at last.
+    there: BTreeSet<String>,
 }
 
 /// What the store answered this host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reported {
     orders: HostOrders,
+    /// The store's time.
+    at: Millis,
     /// See [`Reports::offset_ms`]; none when the answer took too long to say.
     offset_ms: Option<i64>,
 }
@@ -57,7 +63,8 @@ pub(crate) struct Reported {
 impl Reports {
     pub(super) fn new() -> Reports {
         let now = clock::mono();
-        Reports { next: now, next_look: now + LOOK.0, offset_ms: None, skew_told: None, twins: BTreeSet::new() }
+        let (twins, there) = (BTreeSet::new(), BTreeSet::new());
+        Reports { next: now, next_look: now + LOOK.0, offset_ms: None, skew_told: None, began: None, twins, there }
     }
 
     /// When something is due.
@@ -101,6 +108,7 @@ impl Driver {
 
     /// The store has this host's report and says what was asked of it.
     pub(super) fn reported(&mut self, reported: Reported) {
+        self.reports.began.get_or_insert(reported.at);
         if let Some(offset) = reported.offset_ms {
             self.reports.offset_ms = Some(offset);
             let skewed = offset.abs() > SKEW;
@@ -131,14 +139,17 @@ impl Driver {
         }
     }
 
-    /// Looks where others differ from this host, and tells once of those that have its name.
+    /// Looks where others differ from this host, and tells once of those that have its name. Who was there and is no more
+    /// may leave runs of tenants that nobody else serves.
     pub(super) fn compare(&mut self, hosts: Vec<HostRecord>, now: Millis) {
         let there = |host: &&HostRecord| {
             host.report.instance != self.instance
                 && !is_silent(host, now)
                 && HostDetails::read(&host.report.details).state != "stopped"
         };
-        let twins = hosts.iter().filter(there).filter(|host| host.report.name == self.parts.name);
+        // Nor this host before it was started again.
+        let since = |host: &&HostRecord| self.reports.began.is_some_and(|began| host.last_seen > began);
+        let twins = hosts.iter().filter(there).filter(|host| host.report.name == self.parts.name).filter(since);
         let twins = twins.map(|host| host.report.instance.clone());
         let twins: BTreeSet<String> = twins.take(TWINS).collect();
         for instance in twins.difference(&self.reports.twins) {
@@ -150,7 +161,12 @@ impl Driver {
             );
         }
         self.reports.twins = twins;
-        let others = hosts.iter().filter(there).map(|host| host.report.clone()).collect();
+        let others: Vec<HostReport> = hosts.iter().filter(there).map(|host| host.report.clone()).collect();
+        let are_there = others.iter().map(|host| host.instance.clone()).collect();
+        let were_there = std::mem::replace(&mut self.reports.there, are_there);
+        if !were_there.is_subset(&self.reports.there) {
+            self.look_at_all_jobs_soon();
+        }
         self.look_at_others(others);
     }
 
@@ -209,7 +225,7 @@ impl Driver {
             let took = clock::mono().since(began);
             // The store read its clock somewhere between sending and answer.
             let offset_ms = (took <= PROMPT).then(|| (wall + took / 2).0.saturating_sub(told.now.0));
-            Ok((told.now, Reported { orders: told.answer, offset_ms }))
+            Ok((told.now, Reported { orders: told.answer, at: told.now, offset_ms }))
         }
     }
 

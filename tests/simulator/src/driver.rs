@@ -376,10 +376,11 @@ impl World {
     /// A job that this host does not offer: what of it nobody offers for long is given up.
     fn look_for_orphans(&mut self, host: usize, found: &Seen) {
         let mono = self.hosts[host].mono(self.now);
+        let lease = self.plan.policy.lease;
         let up = self.process(host);
         let is_foreign = !up.agent.is_offered();
         let close = |(run, standing): &(RunId, Option<Standing>)| {
-            let close = standing.as_ref().and_then(|standing| Close::of_orphan(run, standing, found.store_now));
+            let close = standing.as_ref().and_then(|standing| Close::of_orphan(run, standing, lease, found.store_now));
             close.filter(|_| is_foreign).map(|close| (job(), close))
         };
         for _ in up.orphans.found(found.runs.iter().filter_map(close), mono) {

@@ -96,6 +96,7 @@ impl Cluster {
             events: self.heard.clone(),
             concurrency: 64,
             tenant_quota: Box::new(|_| TenantQuota { concurrency: 64, memory: None }),
+            tenant_lease: Box::new(|_| Duration::ZERO),
             secrets: Secrets::default(),
         };
         Host::start(parts).await.expect("a host starts")

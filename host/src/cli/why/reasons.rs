@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use leasehold_lease::id::{RunId, RunKey};
-use leasehold_lease::op::ANNOUNCE_EVERY;
+use leasehold_lease::op::unoffered_after;
 use leasehold_lease::run::Status;
 use leasehold_lease::time::{Millis, Slot};
 use leasehold_store::{JobView, RunView};
 
 use super::super::hosts::HostRow;
 use super::super::text::{brief, plain};
-
-/// A job that no host has offered for so long is offered by none.
-const OFFERED: Duration = ANNOUNCE_EVERY.saturating_mul(2);
 
 /// Hosts that are named.
 const NAMED: usize = 5;
@@ -114,8 +111,10 @@ fn who_could(around: &Around<'_>) -> Vec<String> {
     if serving.all(|host| host.running >= host.concurrency) {
         return vec!["every host that serves is full (`leasehold hosts`)".to_owned()];
     }
+    let current = around.view.and_then(|view| view.run.current());
+    let lease = current.map_or(Duration::ZERO, |attempt| attempt.terms.lease);
     match around.job.last_offered {
-        Some(at) if around.now.since(at) <= OFFERED => Vec::new(),
+        Some(at) if around.now.since(at) <= unoffered_after(lease) => Vec::new(),
         Some(at) => vec![format!("no host has offered the job since {at}")],
         None => vec!["no host has ever offered the job".to_owned()],
     }

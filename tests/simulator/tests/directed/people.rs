@@ -64,6 +64,20 @@ fn a_due_slot_goes_before_a_run_that_was_asked_for_and_waits_for_a_place() {
     assert_eq!(played.count("skip"), 0, "{}", played.told());
 }
 
+/// As in a deploy: for two minutes nobody offers the job, whose lease is five.
+#[test]
+fn a_run_that_waits_is_not_given_up_before_two_of_its_job_s_leases_have_passed() {
+    let played = Scene::every_ten_minutes(2, 20 * S)
+        .policy(|policy| *policy = Policy::with_lease(std::time::Duration::from_secs(300)))
+        .at(5 * S, Fault::Withdraw { host: 1, lasts: 700 * S })
+        .at(225 * S, Fault::Withdraw { host: 0, lasts: 120 * S })
+        .at(230 * S, Fault::Trigger { runs: 1 })
+        .until(500 * S)
+        .play();
+    assert_eq!(played.demands()[0].1.status, Status::Success, "{}", played.told());
+    assert_eq!(played.count("closed"), 0, "{}", played.told());
+}
+
 #[test]
 fn a_run_that_waits_is_not_given_up_while_a_host_offers_its_job_however_long_its_lease() {
     // The other host, which does not offer it, sees it wait for longer than two leases of the default.
