@@ -143,7 +143,9 @@ pub(crate) struct Driver {
 struct Stopping {
     /// When guests of a job are interrupted.
     force: Vec<(Mono, JobKey)>,
-    /// When the host ends in any case.
+    /// When leases of a job are renewed no more.
+    let_go: Vec<(Mono, JobKey)>,
+    /// When the host ends in any case: the last of these.
     end: Mono,
     /// How often the store has taken no change since, because its disk is full.
     refused_for_room: u32,
@@ -306,14 +308,14 @@ impl Driver {
         if self.stopping.is_none() {
             self.look_around(now);
         }
-        let due = |stopping: &mut Stopping| {
-            let (due, later) = std::mem::take(&mut stopping.force).into_iter().partition(|(at, _)| *at <= now);
-            stopping.force = later;
-            due
-        };
-        let forced: Vec<(Mono, JobKey)> = self.stopping.as_mut().map(due).unwrap_or_default();
-        for (_, job) in forced {
+        let Some(Stopping { force, let_go, .. }) = &mut self.stopping else { return };
+        let due = |(at, _): &mut (Mono, JobKey)| *at <= now;
+        let let_go: Vec<_> = let_go.extract_if(.., due).collect();
+        for (_, job) in force.extract_if(.., due).collect::<Vec<_>>() {
             self.feed(job, Input::StopForce);
+        }
+        for (_, job) in let_go {
+            self.heart.let_go(job);
         }
     }
 
@@ -345,7 +347,8 @@ impl Driver {
 
     fn next_wakeup(&self) -> Mono {
         let timer = self.timers.first().map(|(at, _)| *at);
-        let stop = self.stopping.iter().flat_map(|s| s.force.iter().map(|(at, _)| *at).chain([s.end])).min();
+        let of_jobs = |s: &Stopping| s.force.iter().chain(&s.let_go).map(|(at, _)| *at).min();
+        let stop = self.stopping.iter().flat_map(|s| of_jobs(s).into_iter().chain([s.end])).min();
         let announcement = self.next_announcement.filter(|_| !self.announcing);
         let unserved = self.unserved.next().map(|slot| clock::mono() + slot.0.since(clock::wall()));
         let around = [self.polls.next(), announcement, self.store.next_probe(), self.checks.due(), unserved];
@@ -376,7 +379,8 @@ impl Driver {
         }
         tracing::info!(running = self.guests.len(), "stopping: no new runs; what runs is asked to end and handed over");
         let now = clock::mono();
-        self.stopping = Some(Stopping { force: Vec::new(), end: now, refused_for_room: 0, hands_over: false });
+        let (force, let_go) = (Vec::new(), Vec::new());
+        self.stopping = Some(Stopping { force, let_go, end: now, refused_for_room: 0, hands_over: false });
         self.places.close();
         for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
             self.feed(job, Input::Stop);
@@ -385,6 +389,7 @@ impl Driver {
         for (job, entry) in self.jobs.iter().filter(|(_, entry)| !entry.agent.is_idle()) {
             let Some(policy) = entry.serving.back().map(|offered| &offered.spec.policy) else { continue };
             plan.end = plan.end.max(now + policy.stop_timeout);
+            plan.let_go.push((now + policy.stop_timeout, job.clone()));
             if let StopForce::After(after) = policy.stop_force {
                 plan.force.push((now + after, job.clone()));
             }

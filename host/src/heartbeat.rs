@@ -53,6 +53,8 @@ pub(crate) struct Guest {
 enum Order {
     Hold(Box<Hold>),
     Drop(Token),
+    /// Renew the leases of this job no more.
+    LetGo(JobKey),
     /// Send a heartbeat for it now, and answer when it is acknowledged.
     Confirm(Token, oneshot::Sender<()>),
 }
@@ -124,6 +126,11 @@ impl Heart {
     /// Keeps it no more.
     pub(crate) fn drop_hold(&self, token: Token) {
         self.order(Order::Drop(token));
+    }
+
+    /// Renews the leases of this job's attempts no more.
+    pub(crate) fn let_go(&self, job: JobKey) {
+        self.order(Order::LetGo(job));
     }
 
     /// What asks for this attempt.
@@ -211,6 +218,7 @@ impl Beating {
                 order = orders.recv() => match order {
                     Some(Order::Hold(hold)) => self.hold(*hold),
                     Some(Order::Drop(token)) => self.drop_hold(token),
+                    Some(Order::LetGo(job)) => self.let_go(&job),
                     Some(Order::Confirm(token, answer)) => self.confirm(token, answer),
                     None => return,
                 },
@@ -268,6 +276,11 @@ impl Beating {
         // Counted from the claim, and the end counts like one more heartbeat: none is missing at either end.
         let longest_gap_ms = sent.longest.max(clock::mono().since(sent.last)).as_millis();
         tracing::debug!(%job, %run, heartbeats = sent.beats, longest_gap_ms, "the lease is kept no more");
+    }
+
+    fn let_go(&mut self, job: &JobKey) {
+        let of_job = self.held.values_mut().filter(|held| held.job == *job);
+        of_job.for_each(|held| held.lease.let_go());
     }
 
     /// Lets every lease act on the time; heartbeats that are due together share a call.

@@ -104,3 +104,24 @@ fn without_force_a_guest_that_ignores_the_stop_is_left_to_its_lease() {
     assert_eq!((&run["outcome"], &run["released"]), (&Value::Null, &Value::from(false)), "{run}");
     assert_eq!(run["attempts"][0]["end"], Value::Null, "{run}");
 }
+
+#[test]
+fn a_guest_that_ignores_the_stop_is_left_to_its_lease_at_its_own_tenant_s_stop_timeout() {
+    let w = Workplace::new(&format!(
+        "[defaults]\n{SHORT_LEASES}\nstop_timeout = \"60s\"\nstop_force = \"never\"\n[tenants.acme]\nstop_timeout = \"1s\"\n"
+    ));
+    w.install("unruly", "job.wasm");
+    let job = |wish: &str| format!("[[jobs]]\nname = \"job\"\nevery = \"4s\"\npayload = {{ do = {wish} }}\n");
+    w.write("plugins/job.toml", job("\"ignore\", ms = 15000"));
+    w.install("unruly", "acme/job.wasm");
+    w.write("plugins/acme/job.toml", job("\"spin\""));
+    let mut host = w.serve();
+    host.wait_for("claimed", "default/job");
+    host.wait_for("claimed", "acme/job");
+    host.terminate();
+    // The other tenant's guest still has its time.
+    host.wait_for("lost", "acme/job");
+    assert!(host.events().iter().all(|event| event["event"] != "success"));
+    host.wait_for("success", "default/job");
+    assert!(host.ended().0.success());
+}

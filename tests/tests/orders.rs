@@ -242,13 +242,16 @@ fn a_run_whose_job_no_host_offers_any_more_is_given_up() {
     let w = Workplace::new(SHORT_LEASE);
     w.install("hello", "hello.wasm");
     w.write("plugins/hello.toml", EVERY_2S);
-    w.install("unruly", "acme/job.wasm");
-    w.write("plugins/acme/job.toml", soon_then_rarely("job", "payload = { do = \"wait\", ms = 600000 }"));
+    // The tenant has one host, and the other has looked at all jobs when there was no run of it.
+    w.install("unruly", "../others/acme/job.wasm");
     let mut host = w.serve();
-    let claimed = host.wait_for("claimed", "acme/job");
-    host.kill();
-    std::fs::remove_dir_all(w.path().join("plugins/acme")).expect("it is there");
-    let mut host = w.serve();
+    host.wait_for("success", "default/hello");
+    w.write("others/acme/job.toml", soon_then_rarely("job", "payload = { do = \"wait\", ms = 600000 }"));
+    let mut other = w.serve_with("LEASEHOLD_HOST__PLUGINS", "others");
+    let claimed = other.wait_for("claimed", "acme/job");
+    hosts_until(&w, |hosts| hosts.len() == 2);
+    host.wait_for("success", "default/hello");
+    other.kill();
     host.wait_for("no-plugin", "acme/job");
     let given_up = host.wait_for("interrupted", "acme/job");
     assert_eq!(given_up["run"], claimed["run"]);

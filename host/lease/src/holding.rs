@@ -22,6 +22,8 @@ pub struct Holding {
     next_beat: Option<Mono>,
     /// Another one is to follow at once the one that is on its way.
     another: bool,
+    /// No more are sent.
+    let_go: bool,
     phase: Phase,
 }
 
@@ -81,6 +83,7 @@ impl Holding {
             confirmed: first_sent,
             next_beat: Some(first_sent + policy.heartbeat),
             another: false,
+            let_go: false,
             phase: if now < first_sent + policy.lease { Phase::Sure } else { Phase::Uncertain },
         }
     }
@@ -136,7 +139,7 @@ impl Holding {
     }
 
     fn beats(&mut self, by: Mono) -> bool {
-        let due = self.holds() && self.next_beat.is_some_and(|at| at <= by);
+        let due = self.renews() && self.next_beat.is_some_and(|at| at <= by);
         if due {
             self.next_beat = None;
         }
@@ -151,6 +154,11 @@ impl Holding {
         }
     }
 
+    /// Renews the lease no more: when it has ended, the attempt is lost.
+    pub fn let_go(&mut self) {
+        (self.let_go, self.on_uncertain) = (true, OnUncertain::Stop);
+    }
+
     /// When [`Sign::Wake`] is due; none when nothing will happen by itself.
     pub fn next_wakeup(&self) -> Option<Mono> {
         let by_phase = match self.phase {
@@ -158,13 +166,17 @@ impl Holding {
             Phase::Uncertain | Phase::Forced => None,
             Phase::Lost { force_at } => Some(force_at),
         };
-        let beat = self.next_beat.filter(|_| self.holds());
+        let beat = self.next_beat.filter(|_| self.renews());
         by_phase.into_iter().chain(beat).min()
     }
 
     /// Whether the attempt may still hold its run.
     pub fn holds(&self) -> bool {
         matches!(self.phase, Phase::Sure | Phase::Uncertain)
+    }
+
+    fn renews(&self) -> bool {
+        self.holds() && !self.let_go
     }
 
     fn lose(&mut self, now: Mono, acts: &mut Vec<Act>) {
@@ -258,6 +270,16 @@ mod tests {
         let policy = Policy { on_uncertain: OnUncertain::Stop, ..Policy::default() };
         let mut h = Holding::new(&policy, at(0), at(0));
         assert_eq!(h.handle(at(30_000), Sign::Wake), [Act::Lose], "and nothing renews it");
+    }
+
+    #[test]
+    fn what_is_let_go_is_renewed_no_more_and_lost_when_its_lease_ends() {
+        let mut h = holding();
+        h.let_go();
+        assert_eq!(h.next_wakeup(), Some(h.local_lease_end()));
+        assert!(!h.goes_along(at(10_000)));
+        assert_eq!(h.handle(at(10_000), Sign::Wake), []);
+        assert_eq!(h.handle(h.local_lease_end(), Sign::Wake), [Act::Lose]);
     }
 
     #[test]

@@ -69,8 +69,8 @@ pub(super) enum CliError {
     },
     /// Too many runs wait.
     #[error(
-        "{pending_max} runs of the job {job} wait already (pending_max): nothing was started; see `leasehold jobs` for \
-         why they do"
+        "{pending_max} runs of the job {job} wait already (pending_max): nothing was started; `leasehold runs --job \
+         {job} --status pending` lists them, `leasehold why {job} RUN-ID` says what one waits for"
     )]
     PendingFull {
         /// Which job.

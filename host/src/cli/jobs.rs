@@ -10,7 +10,7 @@ use leasehold::plugins::{Catalog, IdleJob, Refused};
 use leasehold::{clock, plugins, zones};
 use leasehold_lease::id::JobKey;
 use leasehold_lease::schedule::Schedule;
-use leasehold_lease::time::{Millis, Slot};
+use leasehold_lease::time::Millis;
 use leasehold_sandbox::Inspection;
 use leasehold_store::{Checked, JobView, RunView, all_jobs};
 use serde::Serialize;
@@ -347,6 +347,7 @@ mod tests {
     use std::path::Path;
 
     use leasehold::config::{Place, Problem};
+    use leasehold_lease::time::Slot;
 
     use super::super::living::tests::host;
     use super::super::record::tests::taken_over;

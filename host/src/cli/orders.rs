@@ -24,7 +24,7 @@ use super::{Exit, Global, store};
 
 /// What comes of a run that is executed.
 const TOLD: &str =
-    "its host is told with the next heartbeat and stops it, by force if it has not stopped in stop_force";
+    "its host is told with the next heartbeat and stops it, by force if it has not stopped in stop_timeout";
 
 /// How far back the newest due slot of a schedule is looked for.
 const A_YEAR: Duration = Duration::from_secs(366 * 86_400);

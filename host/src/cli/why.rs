@@ -5,7 +5,7 @@ use std::fmt::Write;
 use clap::Args;
 use leasehold_lease::id::{JobKey, RunId, RunKey};
 use leasehold_lease::run::Status;
-use leasehold_lease::time::{Millis, Slot};
+use leasehold_lease::time::Slot;
 use leasehold_store::{Checked, HistoryQuery, JobView, LeaseStore, RunView, TOLD_KEPT, Told};
 use serde::Serialize;
 
