@@ -150,6 +150,8 @@ impl History {
         must(first == (attempt == Attempt(1)), "S10", || format!("{slot} won attempt {attempt}, first: {first}"))?;
         if attempt == Attempt(1) {
             in_time(slot, now, claim)?;
+            let held = step.before.hold.as_ref().filter(|hold| hold.holds(now) || hold.covers(slot));
+            must(held.is_none(), "held", || format!("{slot} started under {held:?}"))?;
         }
         let outrun = |(id, run): (&RunId, &Run)| id.slot().is_some_and(|older| older < slot) && run.expired(now);
         must(!step.after.runs.iter().any(outrun), "S8", || "an older expired run was not interrupted".into())

@@ -67,11 +67,8 @@ impl World {
     }
 
     pub(crate) fn hold_back(&mut self, lasts: Ms) {
-        self.ask(Op::Hold(Some(Hold {
-            since: Some(leasehold_lease::time::Millis(self.now)),
-            until: None,
-            note: "wait".to_owned(),
-        })));
+        let since = Some(self.store.clock(self.now));
+        self.ask(Op::Hold(Some(Hold { since, until: None, note: "wait".to_owned() })));
         self.held_until = self.held_until.max(self.now + lasts);
         self.at(self.held_until, Event::LetGo);
     }
