@@ -117,3 +117,26 @@ fn with_on_uncertain_stop_the_end_of_the_own_lease_is_a_loss_and_the_run_goes_on
     assert_eq!(starts.iter().map(|h| h.host).collect::<Vec<_>>(), [host, 1 - host]);
     assert_eq!(played.run(FIRST).status, Status::Success);
 }
+
+#[test]
+fn a_host_that_restarts_more_often_than_its_job_is_due_starts_every_slot() {
+    for seed in 0..20 {
+        // A restart every 45 s, one of them across each other slot.
+        let restarts = (0..66).map(|n| 28 * S + n * 45 * S).chain([FIRST - S, FIRST + 1_199 * S, FIRST + 2_399 * S]);
+        let scene = Scene::every_ten_minutes(1, 2 * S).seed(seed).until(3_000 * S);
+        let scene = restarts.fold(scene, |scene, at| scene.at(at, Fault::Crash { host: 0, down: 5 * S }));
+        let played = scene.play();
+        let first: Vec<i64> = played.started().iter().filter(|(_, n)| *n == 1).map(|(slot, _)| *slot).collect();
+        let slots: Vec<i64> = (0..5).map(|n| FIRST + n * 600 * S).collect();
+        assert_eq!(first, slots, "seed {seed}\n{}", played.told());
+    }
+}
+
+#[test]
+fn a_host_that_stands_still_over_a_slot_starts_it_when_it_goes_on() {
+    for seed in 0..20 {
+        let scene = Scene::new(1, 60 * S, 2 * S).seed(seed).at(79 * S, Fault::Freeze { host: 0, lasts: 30 * S });
+        let played = scene.until(200 * S).play();
+        assert_eq!(played.started(), [(20 * S, 1), (80 * S, 1), (140 * S, 1)], "seed {seed}\n{}", played.told());
+    }
+}
