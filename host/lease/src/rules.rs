@@ -5,7 +5,7 @@
 
 mod claim;
 mod end;
-mod hold;
+mod holder;
 mod upkeep;
 mod write;
 
@@ -18,7 +18,7 @@ use crate::time::Millis;
 
 pub use claim::claim;
 pub use end::{cancel, close, unblock};
-pub use hold::{finish, heartbeat, release};
+pub use holder::{finish, heartbeat, release};
 pub use upkeep::{announce, hold, prune, trigger};
 pub use write::{growth, write};
 

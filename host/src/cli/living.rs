@@ -10,7 +10,7 @@ use super::error::CliError;
 /// The living hosts that follow the configured plugin directory, by name.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    /// They.
+    /// The hosts that were found.
     pub(super) found: Vec<FoundHost>,
     /// There may be more that cannot be read. Which, has been told.
     pub(super) unread: bool,
