@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Agent, Chance, Input, Now};
-use leasehold_lease::id::{JobKey, TenantName, Token};
+use leasehold_lease::id::{JobKey, TenantName, Token, hex};
 use leasehold_lease::policy::StopForce;
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::{Plugin, Sandbox, Signal};
@@ -163,7 +163,7 @@ const WAY: Duration = Duration::from_millis(100);
 impl Driver {
     /// A driver that has not begun.
     pub(crate) fn new(parts: HostParts, identity: Identity, mut dice: Dice) -> std::io::Result<Driver> {
-        let instance = dice.token().0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let instance = hex(&dice.token().0);
         // Unbounded, but every message answers a call or belongs to a running attempt.
         let (news, inbox) = mpsc::unbounded_channel();
         let clock = Arc::new(StoreClock::new());

@@ -5,6 +5,7 @@
 //! `<data_dir>/hosts/<random>.json` is the file and `<random>.lock` beside it the lock. What dead hosts have left is
 //! removed when one starts.
 
+use leasehold_lease::id::hex;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -109,7 +110,7 @@ impl StatusFile {
         remove_dead(&folder)?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let stem: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let stem = hex(&random);
         let lock = folder.join(format!("{stem}.lock"));
         // It gets its name when it is held: under its name it is never found free while the host lives.
         let beside = folder.join(format!("{stem}.tmp"));

@@ -18,6 +18,9 @@ pub use host::HostProcess;
 pub use witness::{Effect, Witness};
 pub use workplace::{Answer, Workplace, binary, built_plugins, caches, soon_then_rarely};
 
+/// A configuration with a lease that a test can wait for.
+pub const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
+
 /// How long a test waits for something that must come. Far beyond what it takes, for a machine that is busy; it includes a
 /// slot of [`soon_then_rarely`] that comes a period later, since the plugin was not compiled by the first.
 pub const PATIENCE: Duration = Duration::from_secs(120);

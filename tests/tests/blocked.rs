@@ -4,13 +4,13 @@ use leasehold::clock;
 use leasehold_tests::{HostProcess, Workplace, millis};
 use serde_json::Value;
 
-/// A lease that a test can wait for.
-const SHORT_LEASE: &str =
+/// A lease that a test can wait for, and two attempts.
+const TWO_ATTEMPTS: &str =
     "[defaults]\nlease = \"1s\"\nheartbeat = \"150ms\"\nmin_interval = \"1s\"\nmax_attempts = 2\n";
 
 #[test]
 fn a_job_whose_slot_started_in_the_stores_future_is_blocked_until_somebody_unblocks_it() {
-    let w = Workplace::new(SHORT_LEASE);
+    let w = Workplace::new(TWO_ATTEMPTS);
     w.install("hello", "hello.wasm");
     w.write("plugins/hello.toml", "[[jobs]]\nname = \"hello\"\nevery = \"2s\"\npayload = { name = \"world\" }\n");
     // On SQLite the hosts' clock is the store's.
@@ -50,7 +50,7 @@ fn a_job_whose_slot_started_in_the_stores_future_is_blocked_until_somebody_unblo
 
 #[test]
 fn a_run_that_no_host_survives_ends_after_max_attempts_and_blocks_no_later_slot() {
-    let w = Workplace::new(SHORT_LEASE);
+    let w = Workplace::new(TWO_ATTEMPTS);
     w.install("unruly", "job.wasm");
     w.write(
         "plugins/job.toml",

@@ -6,10 +6,9 @@ mod bombs;
 use std::fs;
 use std::path::Path;
 
-use leasehold_tests::{HostProcess, Workplace, until};
+use leasehold_tests::{HostProcess, SHORT_LEASE, Workplace, until};
 use serde_json::Value;
 
-const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
 const HELLO: &str = "[[jobs]]\nname = \"hello\"\nevery = \"1s\"\npayload = { name = \"world\" }\n";
 
 /// A workplace with a job of tenant `default` every second, where a compiler has so much processor time.

@@ -2,12 +2,9 @@
 //! its lease.
 
 use leasehold_test_servers::{Redis, RedisKind, RedisOptions, or_skip};
-use leasehold_tests::{Effect, HostProcess, Witness, Workplace, soon_then_rarely};
+use leasehold_tests::{Effect, HostProcess, SHORT_LEASE, Witness, Workplace, soon_then_rarely};
 use rustix::process::Signal;
 use serde_json::Value;
-
-/// A lease that a test can wait for.
-const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
 
 #[test]
 fn a_checkpoint_and_the_key_value_space_survive_a_takeover() {

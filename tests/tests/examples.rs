@@ -4,11 +4,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use leasehold_tests::{HostProcess, PATIENCE, Workplace, soon_then_rarely};
+use leasehold_tests::{HostProcess, PATIENCE, SHORT_LEASE, Workplace, soon_then_rarely};
 use serde_json::Value;
-
-/// A lease that a test can wait for.
-const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
 
 /// A request as the receiver of an outbox sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,6 @@
 //! A real plugin runs on schedule, from its files to a recorded success, and what happens when the host dies or stops.
 
-use leasehold_tests::{Workplace, soon_then_rarely};
-
-/// A lease that a test can wait for.
-const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
+use leasehold_tests::{SHORT_LEASE, Workplace, soon_then_rarely};
 
 fn slots_every(seconds: u32, rest: &str) -> String {
     format!("[[jobs]]\nname = \"job\"\nevery = \"{seconds}s\"\n{rest}\n")

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_tests::{Witness, Workplace, millis, soon_then_rarely, until};
+use leasehold_tests::{SHORT_LEASE, Witness, Workplace, millis, soon_then_rarely, until};
 use serde_json::Value;
-
-/// A lease that a test can wait for.
-const SHORT_LEASE: &str = "[defaults]\nlease = \"3s\"\nheartbeat = \"500ms\"\nmin_interval = \"1s\"\n";
 
 const EVERY_2S: &str = "[[jobs]]\nname = \"hello\"\nevery = \"2s\"\npayload = { name = \"world\" }\n";
 

@@ -8,6 +8,13 @@ use subtle::ConstantTimeEq;
 
 use crate::time::{Millis, Slot};
 
+/// Bytes as hexadecimal digits, two each.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    digits.map(char::from).collect()
+}
+
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {:?} is not a name: {reason}; use {}", shown(.text), form(.what))]

@@ -362,6 +362,23 @@ impl Outcome {
             Outcome::Interrupted { .. } => Status::Interrupted,
         }
     }
+
+    /// How the attempt that it ends has ended.
+    pub fn attempt_end(&self) -> AttemptEnd {
+        match self {
+            Outcome::Success { .. } => AttemptEnd::Success,
+            Outcome::Failed(_) => AttemptEnd::Failed,
+            Outcome::Interrupted { .. } => AttemptEnd::Cancelled,
+        }
+    }
+
+    /// Bytes that it counts against the tenant's quota.
+    pub fn kept_size(&self) -> u64 {
+        match self {
+            Outcome::Success { output, .. } if !output.is_empty() => output.len() as u64 + ENTRY,
+            _ => 0,
+        }
+    }
 }
 
 /// Why a handler failed.

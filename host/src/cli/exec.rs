@@ -1,5 +1,6 @@
 //! `leasehold exec`: runs a handler once, here, without a store.
 
+use leasehold_lease::id::hex;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +175,7 @@ impl Exec {
     fn facts(&self) -> Result<RunFacts, CliError> {
         let job = self.file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         let now = clock::wall();
-        let namespace: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let namespace = hex(&random::<16>()?);
         Ok(RunFacts {
             run_id: format!("{namespace}/default/{job}/exec"),
             tenant: DEFAULT_TENANT.to_owned(),

@@ -11,7 +11,7 @@ use leasehold::plugins::{Catalog, JobSpec, Plugins};
 use leasehold::running::Running;
 use leasehold::status::{self, About, StatusFile};
 use leasehold::{Host, HostParts, TenantQuota, clock, memory, zones};
-use leasehold_lease::id::JobKey;
+use leasehold_lease::id::{JobKey, hex};
 use leasehold_lease::schedule::Zones;
 use leasehold_lease::time::{Millis, Slot};
 use leasehold_sandbox::{Plugin, Sandbox, SandboxSettings};
@@ -199,7 +199,7 @@ fn made_up_name() -> Result<String, CliError> {
     let mut random = [0; 3];
     getrandom::fill(&mut random)?;
     let system = rustix::system::uname();
-    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = hex(&random);
     Ok(format!("{}-{digits}", host_part(&system.nodename().to_string_lossy())))
 }
 

@@ -1,6 +1,7 @@
 //! What this host and the others must agree on. It is much where there are many jobs: it is told when it has changed, and
 //! compared with the others' where theirs has.
 
+use leasehold_lease::id::hex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,7 +214,7 @@ fn agreed(offered: &OfferedJob<Plugin>) -> Agreed {
 }
 
 fn digest(text: &str) -> String {
-    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text))
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
+use leasehold_lease::id::hex;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -112,5 +113,5 @@ pub async fn run(options: &Options, progress: impl Fn(&str)) -> Result<Report, B
 fn namespace() -> Result<String, BenchError> {
     let mut random = [0; 6];
     getrandom::fill(&mut random)?;
-    Ok(random.iter().fold("bench-".to_owned(), |name, byte| format!("{name}{byte:02x}")))
+    Ok(format!("bench-{}", hex(&random)))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_lease::id::{Attempt, JobKey, RunKey};
+use leasehold_lease::id::{Attempt, JobKey, RunKey, hex};
 use leasehold_lease::log::LogLine;
 use leasehold_lease::op::Stamped;
 use leasehold_lease::order::is_ahead;
@@ -38,7 +38,7 @@ impl Identity {
         let (mut id, mut secret) = ([0; 16], [0; 32]);
         getrandom::fill(&mut id)?;
         getrandom::fill(&mut secret)?;
-        Ok(Identity { id: id.iter().map(|byte| format!("{byte:02x}")).collect(), secret })
+        Ok(Identity { id: hex(&id), secret })
     }
 }
 

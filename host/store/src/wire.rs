@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use leasehold_lease::id::{Digest, Token};
+use leasehold_lease::id::{Digest, Token, hex};
 use leasehold_lease::policy::{Overlap, Terms};
 use leasehold_lease::run::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
@@ -120,13 +120,6 @@ pub(crate) fn token_hex(token: &Token) -> String {
 /// Reads what [`token_hex`] wrote.
 pub(crate) fn token(text: &str) -> Result<Token, WireError> {
     array("a token", text).map(Token)
-}
-
-/// Bytes as hexadecimal digits, two each.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    digits.map(char::from).collect()
 }
 
 /// Reads what [`hex`] wrote.

@@ -1,9 +1,8 @@
 //! What the holder of a token may do. Everyone else is refused and changes nothing (S11).
 
 use crate::op::{Accepted, Finish, Heartbeat, HeartbeatAnswer, Release, Stamped};
-use crate::run::{AttemptEnd, AttemptRecord, Job, Outcome, Run, Status};
+use crate::run::{AttemptEnd, AttemptRecord, Job, Run, Status};
 use crate::time::Millis;
-use crate::write::ENTRY;
 
 use super::end::drop_state;
 use super::stamped;
@@ -28,7 +27,7 @@ pub fn heartbeat(job: &mut Job, now: Millis, beat: &Heartbeat) -> Stamped<Heartb
 /// Records how the run ended. The same token and outcome again is answered as the first time (S13).
 pub fn finish(job: &mut Job, now: Millis, finish: &Finish) -> Stamped<Accepted> {
     stamped(job, now, |job| {
-        let end = end_of(&finish.outcome);
+        let end = finish.outcome.attempt_end();
         if job.held(&finish.run, &finish.token).is_none() {
             // The attempt itself must have said so: a run that the store gave up was not finished by its token.
             let said = |run: &Run| run.current().is_some_and(|a| matches!(a.ended, Some((_, how)) if how == end));
@@ -46,7 +45,7 @@ pub fn finish(job: &mut Job, now: Millis, finish: &Finish) -> Stamped<Accepted> 
         attempt.usage = Some(finish.usage);
         attempt.ended = Some((now, end));
         drop_state(job, &finish.run);
-        keep(job, &finish.run, output_size(&finish.outcome));
+        keep(job, &finish.run, finish.outcome.kept_size());
         Accepted::Done
     })
 }
@@ -73,23 +72,6 @@ pub fn release(job: &mut Job, now: Millis, release: &Release) -> Stamped<Accepte
         attempt.ended = Some((now, AttemptEnd::HandedOver));
         Accepted::Done
     })
-}
-
-/// Bytes that an outcome counts against the tenant's quota.
-fn output_size(outcome: &Outcome) -> u64 {
-    match outcome {
-        Outcome::Success { output, .. } if !output.is_empty() => output.len() as u64 + ENTRY,
-        _ => 0,
-    }
-}
-
-/// How an attempt with this outcome ended.
-fn end_of(outcome: &Outcome) -> AttemptEnd {
-    match outcome {
-        Outcome::Success { .. } => AttemptEnd::Success,
-        Outcome::Failed(_) => AttemptEnd::Failed,
-        Outcome::Interrupted { .. } => AttemptEnd::Cancelled,
-    }
 }
 
 fn current(run: &Run) -> &AttemptRecord {

@@ -1,5 +1,6 @@
 //! `leasehold bench sandbox`: what the sandbox costs beside bare wasmtime, and what guests can do to heartbeats and memory.
 
+use leasehold_lease::id::hex;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -301,7 +302,7 @@ impl CodeFolder {
     fn new() -> Result<CodeFolder, CliError> {
         let mut random = [0; 16];
         getrandom::fill(&mut random)?;
-        let name: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = hex(&random);
         Ok(CodeFolder(std::env::temp_dir().join(format!("leasehold-bench-{name}"))))
     }
 }

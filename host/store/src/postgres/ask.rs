@@ -1,15 +1,15 @@
 //! What is sent: each verb's request as a JSON object.
 
-use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName};
+use leasehold_lease::id::{JobKey, RunId, RunKey, TenantName, hex};
 use leasehold_lease::op::{Announce, Cancel, Claim, ClaimKind, Close, Finish, Heartbeat, Release, Trigger, Unblock};
 use leasehold_lease::policy::Overlap;
-use leasehold_lease::run::{AttemptEnd, Hold, Outcome, Status};
-use leasehold_lease::write::{Change, ENTRY, Lane, Write};
+use leasehold_lease::run::{Hold, Status};
+use leasehold_lease::write::{Change, Lane, Write};
 use serde::Serialize;
 
 use super::told::{Body, Report};
 use crate::view::{HOST_KEPT, HistoryQuery, HostReport, Identity, TOLD_KEPT, Told};
-use crate::wire::{Meta, WireOutcome, hex, ms, to_json, token_hex};
+use crate::wire::{Meta, WireOutcome, ms, to_json, token_hex};
 
 /// Where the slot of an on-demand run would stand: behind all slots, so that (slot, demand) is the order of runs.
 pub(super) const BEHIND_ALL: i64 = i64::MAX;
@@ -117,12 +117,6 @@ struct FinishAsk<'a> {
 
 pub(super) fn finish(job: &JobKey, finish: &Finish) -> String {
     let Finish { run, token, outcome, usage } = finish;
-    let (attempt_end, output_size) = match outcome {
-        Outcome::Success { output, .. } if output.is_empty() => (AttemptEnd::Success, 0),
-        Outcome::Success { output, .. } => (AttemptEnd::Success, output.len() as u64 + ENTRY),
-        Outcome::Failed(_) => (AttemptEnd::Failed, 0),
-        Outcome::Interrupted { .. } => (AttemptEnd::Cancelled, 0),
-    };
     request(
         "finish",
         job,
@@ -131,8 +125,8 @@ pub(super) fn finish(job: &JobKey, finish: &Finish) -> String {
             token: token_hex(token),
             status: outcome.status().word(),
             outcome: to_json(&WireOutcome::from(outcome)),
-            attempt_end: attempt_end.word(),
-            output_size,
+            attempt_end: outcome.attempt_end().word(),
+            output_size: outcome.kept_size(),
             usage: to_json(usage),
         },
     )

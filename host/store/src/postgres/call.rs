@@ -1,5 +1,6 @@
 //! One call: a function of the schema with one document, and the rows it answers.
 
+use leasehold_lease::id::hex;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,7 +10,6 @@ use sqlx::{AssertSqlSafe, Row as _};
 use super::address::Transport;
 use super::schema::SCHEMA;
 use crate::view::CALL_LIMIT;
-use crate::wire::hex;
 
 /// A function of the schema as it is called in either transport. See `functions/`.
 pub(super) struct Function {

@@ -29,7 +29,7 @@ pub(super) async fn rehearse(db: &mut PgConnection) -> Result<Vec<Row>, sqlx::Er
     // No namespace has such a name, and two sessions that rehearse do not meet.
     let mut tokens = [[0; 16]; 3];
     getrandom::fill(tokens.as_flattened_mut()).map_err(|error| sqlx::Error::Io(error.into()))?;
-    let namespace = format!("\u{1}{}", crate::wire::hex(&tokens[0]));
+    let namespace = format!("\u{1}{}", leasehold_lease::id::hex(&tokens[0]));
     let mut transaction = db.begin().await?;
     let time = call::document(&namespace, CALL_LIMIT, &ask::time());
     let rows = call::send(&mut transaction, Transport::Prepared, &call::TELL_TIME, &time).await?;

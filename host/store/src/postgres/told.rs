@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use leasehold_lease::id::RunKey;
+use leasehold_lease::id::{RunKey, hex};
 use leasehold_lease::time::Millis;
 use serde::{Deserialize, Serialize};
 
 use crate::view::{HostReport, Told};
-use crate::wire::{hex, to_json};
+use crate::wire::to_json;
 
 /// What a host was told, its run aside.
 #[derive(Serialize, Deserialize)]

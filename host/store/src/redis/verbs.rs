@@ -8,9 +8,8 @@ use leasehold_lease::op::{
     HeartbeatAnswer, Release, Stamped, Trigger, TriggerAnswer, Unblock, UnblockAnswer,
 };
 use leasehold_lease::policy::CLOCK_GRACE;
-use leasehold_lease::run::{DEMAND_ID_KEPT, Hold, Outcome};
+use leasehold_lease::run::{DEMAND_ID_KEPT, Hold};
 use leasehold_lease::time::Millis;
-use leasehold_lease::write::ENTRY;
 use redis::Value;
 
 use super::RedisStore;
@@ -79,14 +78,10 @@ impl RedisStore {
 
     pub(super) async fn do_finish(&self, job: &JobKey, finish: &Finish) -> Result<Stamped<Accepted>, StoreError> {
         const DOING: &str = "finishing a run";
-        let kept = match &finish.outcome {
-            Outcome::Success { output, .. } if !output.is_empty() => output.len() as u64 + ENTRY,
-            _ => 0,
-        };
         let call = self
             .about_run(&self.server.scripts.finish, job, &finish.run)
             .arg(&finish.token.0[..])
-            .arg(kept)
+            .arg(finish.outcome.kept_size())
             .arg(outcome_bytes(&finish.outcome))
             .arg(to_json(&finish.usage));
         let answer = self.changes.change(DOING, &call).await?;
