@@ -39,6 +39,6 @@ declare global {
   class TextDecoder {
     constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
     readonly encoding: "utf-8";
-    decode(bytes?: Uint8Array | ArrayBuffer): string;
+    decode(bytes?: ArrayBuffer | ArrayBufferView): string;
   }
 }

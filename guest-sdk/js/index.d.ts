@@ -1,4 +1,4 @@
-/** What a handler returns: bytes as they are, anything else as JSON. */
+/** What a handler returns: an ArrayBuffer, or a view of one, as the bytes it holds, anything else as JSON. */
 export type Output = unknown;
 
 /** A handler, for a module's default export. */
@@ -84,14 +84,14 @@ export interface Signal {
 export interface State {
   /** What was saved last, from JSON; null when nothing was. */
   load<T = unknown>(): T | null;
-  /** Saves a value as JSON. It is durable before this returns. */
+  /** Saves a value as JSON, which has no Map, Set or bytes. It is durable before this returns. */
   save(value: unknown): void;
   loadBytes(): Uint8Array | null;
   saveBytes(data: Data): void;
 }
 
 /** What can be kept and sent; a string as UTF-8. */
-export type Data = string | Uint8Array | ArrayBuffer;
+export type Data = string | ArrayBuffer | ArrayBufferView;
 
 /** The tenant's key-value space, shared by all its jobs. */
 export interface Kv {
@@ -115,7 +115,7 @@ export interface Config {
 export interface FailureOptions {
   /** Kept with the run, as text: at most 32 of 1 KiB. */
   details?: Record<string, unknown>;
-  /** Its name and text become the detail `cause`. */
+  /** Its name and text become the detail `cause`, with those of its own causes and of what it holds. */
   cause?: unknown;
 }
 

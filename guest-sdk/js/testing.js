@@ -2,6 +2,7 @@
 
 import { console as logging } from "./src/console.js";
 import { Context } from "./src/context.js";
+import { bytesIn, toJson } from "./src/data.js";
 import { toHandlerError } from "./src/errors.js";
 import { Headers, Response, fetch } from "./src/fetch.js";
 import { call } from "./src/handler.js";
@@ -43,7 +44,7 @@ export class TestHost {
 
   /** As `call`, for the output's bytes. */
   async callBytes(plugin, payload = null) {
-    const bytes = payload instanceof Uint8Array ? payload : new TextEncoder().encode(JSON.stringify(payload));
+    const bytes = bytesIn(payload) ?? new TextEncoder().encode(toJson(payload));
     const globals = { fetch, Headers, Response, console: logging };
     const before = Object.fromEntries(Object.keys(globals).map((name) => [name, globalThis[name]]));
     const hostBefore = setHost(this);
@@ -103,7 +104,7 @@ export class TestHost {
   }
 
   stateSave(data) {
-    this.saved = data.slice();
+    this.saved = new Uint8Array(data);
   }
 
   kvGet(key) {
@@ -111,7 +112,7 @@ export class TestHost {
   }
 
   kvSet(key, value) {
-    this.values.set(key, value.slice());
+    this.values.set(key, new Uint8Array(value));
   }
 
   kvDelete(key) {

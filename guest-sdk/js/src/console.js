@@ -1,7 +1,7 @@
 // console, as lines of the run's log.
 
-import { title, wellFormed } from "./errors.js";
 import { host } from "./host.js";
+import { chain, title, wellFormed } from "./show.js";
 import { located } from "./stack.js";
 
 const LEVELS = ["trace", "debug", "info", "warn", "error"];
@@ -33,7 +33,7 @@ function emit(level, args) {
 }
 
 function show(value) {
-  return located(wellFormed(value instanceof Error ? described(value) : value));
+  return located(wellFormed(value instanceof Error ? chain(value, described) : value));
 }
 
 /** Engines differ in whether a stack begins with the name and the message. */

@@ -1,8 +1,9 @@
 // fetch over the host's requests: whole ones, answered with whole responses.
 
-import { bytes } from "./context.js";
-import { HttpError, wellFormed } from "./errors.js";
+import { bytes } from "./data.js";
+import { HttpError } from "./errors.js";
 import { host } from "./host.js";
+import { wellFormed } from "./show.js";
 
 /**
  * Sends a request to an origin that the operator and the job's manifest both allow. Beside the usual `method`,

@@ -66,6 +66,8 @@ test("keys are listed in order and compared", async () => {
     assert.equal(kv.getText("b"), "ü");
     assert.deepEqual([kv.delete("b"), kv.delete("b"), kv.get("b")], [true, false, null]);
     assert.throws(() => kv.set("a", 1), TypeError);
+    kv.set("a/3", new Uint16Array(Uint8Array.of(1, 0).buffer));
+    assert.deepEqual(kv.get("a/3"), Uint8Array.of(1, 0));
   });
   await new TestHost().call(run);
 });

@@ -163,4 +163,8 @@ test("bytes that are not UTF-8 are replaced as by the platform, or refused", () 
   }
   assert.throws(() => new own.TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.of(0xff)), TypeError);
   assert.throws(() => new own.TextDecoder("latin1"), RangeError);
+  const view = new DataView(Uint8Array.of(0x41, 0xc3, 0xbc).buffer, 1);
+  assert.deepEqual([new own.TextDecoder().decode(view), new own.TextDecoder().decode(view.buffer)], ["ü", "Aü"]);
+  assert.throws(() => new own.TextDecoder().decode(view, { stream: true }), TypeError);
+  assert.throws(() => new own.TextDecoder().decode("ü"), TypeError);
 });
