@@ -181,6 +181,7 @@ export class Headers implements Iterable<[string, string]> {
   values(): IterableIterator<string>;
   entries(): IterableIterator<[string, string]>;
   [Symbol.iterator](): IterableIterator<[string, string]>;
+  toJSON(): Record<string, string>;
 }
 
 /** A whole response. Its body may be read as often as wanted. */

@@ -90,6 +90,11 @@ export class Headers {
   [Symbol.iterator]() {
     return this.#values.entries();
   }
+
+  /** For logs: JSON would find nothing in it. */
+  toJSON() {
+    return Object.fromEntries(this);
+  }
 }
 
 /** A whole response. Its body may be read as often as wanted. */

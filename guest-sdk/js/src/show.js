@@ -94,3 +94,10 @@ function named(value) {
 function isObject(value) {
   return typeof value === "object" && value !== null;
 }
+
+/** Whether it is an object that is written as one, and not of a class. */
+export function isPlain(value) {
+  if (!isObject(value)) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}

@@ -86,9 +86,10 @@ test("fetch sends what it is given, and any status is a response", async () => {
   host.answer = () => ({ status: 404, headers: { "X-Reply": "a" }, body: '{"ü":1}' });
   const run = handler(async () => {
     const response = await fetch("https://a.example/x", { method: "post", body: "ü", headers: { "X-One": "1" } });
-    return [response.status, response.ok, response.headers.get("x-reply"), await response.json()];
+    const { status, ok, headers } = response;
+    return [status, ok, headers.get("x-reply"), headers, await response.json()];
   });
-  assert.deepEqual(await host.call(run), [404, false, "a", { ü: 1 }]);
+  assert.deepEqual(await host.call(run), [404, false, "a", { "x-reply": "a" }, { ü: 1 }]);
   const [{ method, url, headers, body }] = host.requests;
   assert.deepEqual([method, url, new TextDecoder().decode(body)], ["POST", "https://a.example/x", "ü"]);
   assert.deepEqual(headers, [["x-one", "1"], ["content-type", "text/plain;charset=UTF-8"]]);
@@ -130,8 +131,75 @@ test("console has what packages call as well", async () => {
     ["info", "of 2", {}],
     ["info", '{"a":1}', {}],
     ["info", "[1]", {}],
-    ["error", "assertion failed no cheese", { n: "7" }],
+    ["error", "assertion failed: no cheese", { n: "7" }],
   ]);
+});
+
+test("console tells errors in what is logged, with their causes", async () => {
+  const host = new TestHost();
+  const error = new TypeError("outer", { cause: new AggregateError([new RangeError("one")], "all") });
+  const run = handler(() => {
+    console.error({ error, id: 7 });
+    console.error("failed", { error });
+    console.error(error);
+  });
+  await host.call(run);
+  const [logged, field, alone] = host.lines;
+  const titles = ["TypeError: outer", "caused by AggregateError: all", "one of them RangeError: one"];
+  assert.equal(logged.message, JSON.stringify({ error: titles.join("\n"), id: 7 }));
+  assert.deepEqual([field.message, field.fields.error], ["failed", alone.message]);
+  assert.deepEqual(alone.message.split("\n").filter((line) => !line.startsWith("    at ")), titles);
+  assert.match(alone.message, /caused by AggregateError: all\n {4}at .*context\.test\.js/);
+});
+
+test("console puts values into a text", async () => {
+  const host = new TestHost();
+  const cases = [
+    [["%s is %d, %i, %f", "a", "7.5", "7.9x", "7.5x"], "a is 7.5, 7, 7.5", {}],
+    [["%j %j %o %O", "a", { a: 1 }, { b: 2 }, [3], { n: 7 }], '"a" {"a":1} {"b":2} [3]', { n: "7" }],
+    [["%s", { a: 1 }], '{"a":1}', {}],
+    [["%s %s", "a"], "a %s", {}],
+    [["100%"], "100%", {}],
+    [["%%"], "%%", {}],
+    [["%%%d%x", 7n, "more", { n: 7 }], "%7%x more", { n: "7" }],
+    [["%cred", "color: red"], "red", {}],
+    [["%d", Symbol("a")], "NaN", {}],
+    [["GET /%d0%b0%c3", { status: 200 }], "GET /%d0%b0%c3", { status: "200" }],
+    [["a", "%s", "b"], "a %s b", {}],
+    [[undefined], "undefined", {}],
+    [[], "", {}],
+  ];
+  await host.call(handler(() => cases.forEach(([args]) => console.log(...args))));
+  assert.deepEqual(
+    host.lines.map(({ message, fields }) => [message, fields]),
+    cases.map(([, ...told]) => told),
+  );
+});
+
+test("console counts and times, in each attempt anew", async () => {
+  const run = handler(() => {
+    console.count();
+    console.count("a");
+    console.count("a");
+    console.countReset("a");
+    console.count("a");
+    console.time("t");
+    console.timeLog("t", "half", { n: 7 });
+    console.timeEnd("t");
+    console.timeEnd("t");
+    console.groupCollapsed("group");
+  });
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    const host = new TestHost({ attempt });
+    await host.call(run);
+    const told = host.lines.map(({ level, message }) => `${level} ${message.replace(/\d+\.\d{3}ms/, "…ms")}`);
+    assert.deepEqual(told, [
+      ...["default: 1", "a: 1", "a: 2", "a: 1", "t: …ms half", "t: …ms"].map((message) => `info ${message}`),
+      "warn t: no such timer",
+      "info group",
+    ]);
+    assert.deepEqual(host.lines[4].fields, { n: "7" });
+  }
 });
 
 test("console tells an error's name and message once, whether or not its stack begins with them", async () => {
