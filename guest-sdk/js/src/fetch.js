@@ -34,7 +34,8 @@ async function exchange(resource, init) {
   };
   if (Number.isNaN(request.timeoutMs)) throw new RangeError(`timeoutMs: ${init.timeoutMs} is no number`);
   try {
-    const answer = host().send(request);
+    // Here already, but for the host of a test, which may take its time.
+    const answer = await host().send(request);
     return new Response(answer.body, { status: answer.status, headers: answer.headers, url });
   } catch (error) {
     throw typeof error?.tag === "string" ? new HttpError(error) : error;

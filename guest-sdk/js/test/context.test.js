@@ -3,8 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Cancelled, HttpError, StorageError, fetch, handler } from "../index.js";
+import { Cancelled, Headers, HttpError, Response, StorageError, fetch, handler } from "../index.js";
 import { TestHost } from "../testing.js";
+
+// That of Node, which a handler does not find.
+const Elsewhere = globalThis.Response;
 
 test("a stopped run says why, tells listeners once and waits no more", async () => {
   const host = new TestHost();
@@ -93,6 +96,36 @@ test("fetch sends what it is given, and any status is a response", async () => {
   const [{ method, url, headers, body }] = host.requests;
   assert.deepEqual([method, url, new TextDecoder().decode(body)], ["POST", "https://a.example/x", "ü"]);
   assert.deepEqual(headers, [["x-one", "1"], ["content-type", "text/plain;charset=UTF-8"]]);
+});
+
+test("an answer may be async, and a Response", async () => {
+  const host = new TestHost();
+  const run = handler(async () => {
+    const { status, headers } = await fetch("https://a.example/x").catch((error) => ({ status: error.case, headers: null }));
+    return [status, headers];
+  });
+  const answers = [
+    async () => ({ status: 503 }),
+    () => new Response("no", { status: 503, headers: { "X-Reply": "a" } }),
+    async () => new Elsewhere(Uint8Array.of(1), { status: 503, headers: [["x-reply", "a"]] }),
+    () => ({ status: 503, headers: new Headers({ "X-Reply": "a" }), body: Uint8Array.of(1).buffer }),
+    async () => {
+      throw { tag: "timeout" };
+    },
+  ];
+  const told = [];
+  for (host.answer of answers) told.push(await host.call(run));
+  const replied = [503, { "x-reply": "a" }];
+  assert.deepEqual(told, [[503, {}], replied, replied, replied, ["timeout", null]]);
+});
+
+test("an answer that says nothing, or what nobody knows, fails the test whatever the handler makes of it", async () => {
+  const run = handler(() => fetch("https://a.example/x").catch(() => "caught"));
+  for (const answer of [{ statusCode: 503 }, { status: "503" }, { body: { a: 1 } }, undefined]) {
+    const host = new TestHost();
+    host.answer = () => answer;
+    await assert.rejects(host.call(run), TypeError);
+  }
 });
 
 test("without an answer nothing is granted, and the global fetch is this one", async () => {

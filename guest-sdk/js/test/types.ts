@@ -1,6 +1,6 @@
 // Compiled, never run: what index.d.ts promises is what a handler in TypeScript can say.
 
-import { Cancelled, HttpError, Permanent, Retryable, fetch, handler } from "../index.js";
+import { Cancelled, HttpError, Permanent, Response, Retryable, fetch, handler } from "../index.js";
 import { TestHost, outcome } from "../testing.js";
 
 interface Order {
@@ -27,6 +27,9 @@ export const text = handler((_, given) => given.length, { input: "text" });
 export async function test(): Promise<void> {
   const host = new TestHost({ attempt: 2, config: { A: "b" } });
   host.answer = (request) => ({ status: 200, body: request.url });
+  host.answer = async () => new Response("", { status: 503 });
+  // @ts-expect-error: a status has no other name
+  host.answer = () => ({ statusCode: 503 });
   host.stop("deadline", 3);
   const answer = await host.call<{ keys: string[] }>(raw, { id: 1 });
   const error: unknown = new Cancelled();
