@@ -114,6 +114,7 @@ pub(super) const SDK_JS: &[Embedded] = &[
     Embedded { path: "index.d.ts", content: include_bytes!("../../../../guest-sdk/js/index.d.ts") },
     Embedded { path: "index.js", content: include_bytes!("../../../../guest-sdk/js/index.js") },
     Embedded { path: "lines.mjs", content: include_bytes!("../../../../guest-sdk/js/lines.mjs") },
+    Embedded { path: "messages.mjs", content: include_bytes!("../../../../guest-sdk/js/messages.mjs") },
     Embedded { path: "package-lock.json", content: include_bytes!("../../../../guest-sdk/js/package-lock.json") },
     Embedded { path: "package.json", content: include_bytes!("../../../../guest-sdk/js/package.json") },
     Embedded { path: "src/console.js", content: include_bytes!("../../../../guest-sdk/js/src/console.js") },
