@@ -67,6 +67,9 @@ export interface StopEvent {
 
 type StopListener = ((event: StopEvent) => void) | { handleEvent(event: StopEvent): void };
 
+/** What an AbortSignal takes. A listener hears of the stop once, whatever is said here. */
+type ListenerOptions = boolean | { once?: boolean; capture?: boolean; passive?: boolean };
+
 /** The host's signal in the manner of an AbortSignal. Listeners hear of it when somebody asks or a wait is cut short. */
 export interface Signal {
   readonly aborted: boolean;
@@ -76,8 +79,8 @@ export interface Signal {
   readonly remainingMs: number | null;
   onabort: ((event: StopEvent) => void) | null;
   throwIfAborted(): void;
-  addEventListener(type: "abort", listener: StopListener): void;
-  removeEventListener(type: "abort", listener: StopListener): void;
+  addEventListener(type: "abort", listener: StopListener, options?: ListenerOptions): void;
+  removeEventListener(type: "abort", listener: StopListener, options?: ListenerOptions): void;
 }
 
 /** The run's checkpoint, of at most 1 MiB: what one attempt saves, the next one loads. */

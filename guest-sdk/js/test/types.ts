@@ -11,6 +11,12 @@ interface Order {
 export default handler<Order>(async (ctx, order) => {
   ctx.signal.throwIfAborted();
   ctx.signal.addEventListener("abort", (event) => void event.target.reason?.reason);
+  const listener = () => console.count("stopped");
+  ctx.signal.addEventListener("abort", listener, { once: true });
+  ctx.signal.removeEventListener("abort", listener, { capture: true });
+  // @ts-expect-error: a listener hears of it until it is removed
+  ctx.signal.addEventListener("abort", listener, { signal: ctx.signal });
+  ctx.kv.set("view", new DataView(new ArrayBuffer(1)));
   const saved = ctx.state.load<{ at: number }>();
   for (const item of order.items.slice(saved?.at ?? 0)) ctx.kv.set(`${order.id}/${item}`, new Uint8Array(1));
   const key = ctx.idempotencyKey("charge");
