@@ -37,6 +37,10 @@ pub(super) const TEMPLATE_TS: &[Embedded] = &[
         path: "test/index.test.ts",
         content: include_bytes!("../../../../host/templates/ts/test/index.test.ts"),
     },
+    Embedded {
+        path: "test/tsconfig.json",
+        content: include_bytes!("../../../../host/templates/ts/test/tsconfig.json"),
+    },
     Embedded { path: "tsconfig.json", content: include_bytes!("../../../../host/templates/ts/tsconfig.json") },
 ];
 
