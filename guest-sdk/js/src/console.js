@@ -100,6 +100,6 @@ function show(value) {
 
 /** Engines differ in whether a stack begins with the name and the message. */
 function described(error) {
-  const stack = String(error.stack ?? "");
+  const stack = located(String(error.stack ?? ""));
   return stack.startsWith(title(error)) ? stack : `${title(error)}\n${stack}`;
 }

@@ -74,8 +74,14 @@ function inForm(value, inJson) {
   if (value instanceof Error) return chain(value, title, named);
   if (value instanceof Date) return inJson ?? String(value);
   if (isObject(inJson)) return ofObject(inJson);
-  if (typeof inJson === "bigint" || (typeof inJson === "number" && !Number.isFinite(inJson))) return String(inJson);
-  return inJson;
+  if (typeof inJson === "function") return "[function]";
+  const isKnown = typeof inJson !== "bigint" && typeof inJson !== "symbol" && !isOdd(inJson);
+  return isKnown ? inJson : String(inJson);
+}
+
+/** Whether it is a number that JSON does not know. */
+function isOdd(value) {
+  return typeof value === "number" && !Number.isFinite(value);
 }
 
 function ofObject(value) {

@@ -74,13 +74,14 @@ test("an error that a module logs while it is loaded is told by the author's lin
 
 test("what a module logs before it throws is printed before the error", () => {
   const { status, stderr, isBuilt } = built("dies", {
-    "src/handler.ts": `${HANDLER}import { first } from "./rows";\nPromise.reject(new Error("lost"));\ntry {\n  first(null);\n} catch (e) {\n  console.error("rows:", e);\n  throw e;\n}\n`,
+    "src/handler.ts": `${HANDLER}import { first } from "./rows";\nPromise.reject(new Error("lost"));\ntry {\n  first(null);\n} catch (e) {\n  console.error("rows:", new Error("start", { cause: e }));\n  throw e;\n}\n`,
     "src/rows.ts": `console.log("rows");\n${THROWS}`,
   });
   assert.deepEqual([status, isBuilt], [1, false]);
   const order = [
     /^build\.mjs: logged while the plugin is built: info: rows\n/,
-    /\nbuild\.mjs: logged .*: error: rows: TypeError: .*'length' of null\n {4}at first \(src\/rows\.ts:7:12\)\n/,
+    /\nbuild\.mjs: logged .*: error: rows: Error: start\n {4}at .*\(src\/handler\.ts:8:\d+\)\n/,
+    /\)\ncaused by TypeError: .*'length' of null\n {4}at first \(src\/rows\.ts:7:12\)\n/,
     /\nbuild\.mjs: logged .*: error: a promise was rejected, and nothing handles it: Error: lost\n/,
     /\nbuild\.mjs: loading the module failed, .*\nTypeError: .*'length' of null\n {4}at first \(src\/rows\.ts:7:12\)\n/,
   ].map((pattern) => stderr.search(pattern));

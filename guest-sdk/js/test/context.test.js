@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Cancelled, Headers, HttpError, Response, StorageError, fetch, handler } from "../index.js";
+import { setParts } from "../src/stack.js";
 import { TestHost } from "../testing.js";
 
 // That of Node, which a handler does not find.
@@ -183,6 +184,17 @@ test("console tells errors in what is logged, with their causes", async () => {
   assert.deepEqual([field.message, field.fields.error], ["failed", alone.message]);
   assert.deepEqual(alone.message.split("\n").filter((line) => !line.startsWith("    at ")), titles);
   assert.match(alone.message, /caused by AggregateError: all\n {4}at .*context\.test\.js/);
+});
+
+test("console leads each stack back to the author's files", async () => {
+  const stack = "    at f (componentize-qjs:user.js:1:2)\n    at next (native)\n";
+  const cause = Object.assign(new Error("inner"), { stack });
+  const host = new TestHost();
+  setParts('[["src/a.js",1,0,""]]');
+  await host.call(handler(() => console.error(Object.assign(new Error("outer", { cause }), { stack }))));
+  setParts(undefined);
+  const told = "Error: outer\n    at f (src/a.js)\ncaused by Error: inner\n    at f (src/a.js)";
+  assert.equal(host.lines[0].message, told);
 });
 
 test("console puts values into a text", async () => {

@@ -129,7 +129,7 @@ test("what a detail is made of is told, however deep it lies", () => {
         map: new Map([["a", new Set([1n])]]),
         at: new Date(0),
         never: new Date(NaN),
-        number: { ratio: NaN, pattern: /a"b/ },
+        odd: { ratio: NaN, pattern: /a"b/, symbol: Symbol("a"), call: () => 1 },
         bytes: { few: Uint8Array.of(1, 2), many: new ArrayBuffer(1000), view: new DataView(new ArrayBuffer(2)) },
         later: { value: Promise.resolve() },
       },
@@ -142,7 +142,7 @@ test("what a detail is made of is told, however deep it lies", () => {
     map: '{"a":["1"]}',
     at: "1970-01-01T00:00:00.000Z",
     never: "Invalid Date",
-    number: '{"ratio":"NaN","pattern":"/a\\"b/"}',
+    odd: '{"ratio":"NaN","pattern":"/a\\"b/","symbol":"Symbol(a)","call":"[function]"}',
     bytes: '{"few":[1,2],"many":"[ArrayBuffer] of 1000 bytes","view":"[DataView] of 2 bytes"}',
     later: '{"value":"[promise]"}',
   });
