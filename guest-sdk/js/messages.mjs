@@ -9,8 +9,8 @@ const TEXTS = [
   [/^Could not resolve ".*" \(originally "(.*)"\)$/, 'Could not resolve "$1"'],
 ];
 const NOTES = [
-  [/ is built into node\./, "There are no modules of Node in a plugin. README.md of the package leasehold says what there is."],
-  [/^You can mark the path /, "No such package is installed. `npm install` adds one."],
+  [/ is built into node\./, "There are no modules of Node in a plugin: README.md of leasehold says what there is."],
+  [/^You can mark the path /, "If the package is not installed yet, `npm install` adds it."],
   [/ must be set to "jsx" /, "JSX is read in files whose name ends in .jsx or .tsx."],
   [/ using the alias feature, /, "A plugin imports `leasehold`, and nothing of what lies in it."],
 ];

@@ -90,22 +90,24 @@ test("what a module logs before it throws is printed before the error", () => {
 
 test("what cannot be bundled is said in the terms of this package", () => {
   const { status, stderr } = built("modules", {
-    "src/handler.ts": `${HANDLER}import "node:fs";\nimport "odd";\nimport "leasehold/testing";\nimport "./a.wasm";\nimport "./b.js";\nawait 1;\n`,
+    "src/handler.ts": `${HANDLER}import "node:fs";\nimport "odd";\nimport "leasehold/testing";\nimport "./a.wasm";\nimport "./b.js";\nimport "alien";\nawait 1;\n`,
     "src/a.wasm": "",
+    "node_modules/alien/package.json": '{ "exports": { ".": { "node": "./index.js" } } }',
+    "node_modules/alien/index.js": "",
     "src/b.js": "export default <a />;\n",
   });
   assert.equal(status, 1);
   for (const said of [
     /Could not resolve "node:fs"\n[^]*There are no modules of Node in a plugin/,
-    /Could not resolve "odd"\n[^]*No such package is installed/,
+    /Could not resolve "odd"\n[^]*If the package is not installed yet/,
     /Could not resolve "leasehold\/testing"\n/,
     /A file whose name ends in \.wasm cannot be imported\n/,
     /src\/b\.js:1:\d+:\n[^]*JSX is read in files/,
-    /ERROR\] `await` at the top of a module does not work: put it into the handler\n[^]*src\/handler\.ts:8:0:\n/,
+    /ERROR\] `await` at the top of a module does not work: put it into the handler\n[^]*src\/handler\.ts:9:0:\n/,
   ]) {
     assert.match(stderr, said);
   }
-  assert.doesNotMatch(stderr, /platform|external|loader|alias|esbuild|es2023|Cannot read/);
+  assert.doesNotMatch(stderr, /platform|external|loader|alias|conditions:|esbuild|es2023|Cannot read/);
 });
 
 test("a request while a module is loaded is refused where it stands", () => {

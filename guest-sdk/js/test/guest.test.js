@@ -101,7 +101,9 @@ test("once the attempt must stop, a handler that polls sees it, or is ended at i
       assert.ok(polls < 100, "it spins");
       return isReady() ? "ready" : new Promise((resolve) => setTimeout(resolve, ms)).then(() => poll(isReady));
     };
-    assert.throws(() => settle(poll(() => false), stops(3)), isLost);
+    const waits = [];
+    assert.throws(() => settle(poll(() => false), stops(3, waits)), isLost);
+    assert.ok(waits.every(Number.isSafeInteger), String(waits));
     // The timer that was there when it had to stop was its fourth.
     assert.equal(polls, 5);
     assert.equal(settle(poll(() => polls === 10), stops(20)), "ready");
