@@ -1,5 +1,7 @@
 // What is kept and sent: bytes, text, JSON.
 
+import { text } from "./show.js";
+
 /** Bytes as they are, in whatever they are held; undefined for what holds none. */
 export function bytesIn(value) {
   if (value instanceof Uint8Array) return value;
@@ -14,13 +16,15 @@ export function bytes(value) {
   return found;
 }
 
-/** A value's JSON. Throws a TypeError for what JSON knows nothing of, and would leave empty without a word. */
+/** A value's JSON, with errors as text. Throws a TypeError for what else JSON would leave empty without a word. */
 export function toJson(value) {
-  return JSON.stringify(value, refused) ?? "null";
+  return JSON.stringify(value, kept) ?? "null";
 }
 
-function refused(key, value) {
+function kept(key, value) {
   if (typeof value !== "object" || value === null) return value;
+  // An output may well tell what of it failed, as Promise.allSettled does.
+  if (value instanceof Error) return text(value);
   const isEmptied = value instanceof Map || value instanceof Set || typeof value.then === "function";
   if (isEmptied || ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
     const place = key === "" ? "" : ` (in ${JSON.stringify(key)})`;

@@ -51,6 +51,8 @@ test("what JSON would leave empty is refused, in an output and in a checkpoint",
     await assert.rejects(host.call(handler((ctx) => ctx.state.save(value))), TypeError);
     assert.equal(host.saved, null);
   }
+  const settled = await new TestHost().call(handler(() => Promise.allSettled([1, Promise.reject(new RangeError("two"))])));
+  assert.deepEqual(settled[1], { status: "rejected", reason: "RangeError: two" });
   const dated = { at: new Date(0), toJSON: () => ({ keys: [...new Map([["a", 1]])] }) };
   assert.deepEqual(await new TestHost().call(handler(() => dated)), { keys: [["a", 1]] });
 });
