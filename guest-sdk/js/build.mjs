@@ -13,6 +13,7 @@ import { componentize } from "componentize-qjs";
 import { build } from "esbuild";
 
 import { partsOf } from "./lines.mjs";
+import { printMessages } from "./messages.mjs";
 import { located, setParts } from "./src/stack.js";
 
 const sdk = dirname(fileURLToPath(import.meta.url));
@@ -27,22 +28,33 @@ if (positionals.length !== 1 || !values.output) {
 }
 
 const entry = resolve(positionals[0]);
-const { script, map } = await bundle(entry);
-// A text, which takes the least room in the plugin.
-const parts = JSON.stringify(partsOf(script, map, { folder: sdk, root: project(entry), isOwn }));
-setParts(parts);
-await put(resolve(values.output), await evaluated(script));
+await put(resolve(values.output), await evaluated(await bundle(whole(entry))));
 
 /** The component: the script is evaluated, and what that leaves in memory is kept. */
-async function evaluated(script) {
+async function evaluated({ script, parts }) {
   try {
     return await componentized(`${script}\nleaseholdLoaded(${JSON.stringify(parts)});\n`);
   } catch (error) {
-    // What the module logged (guest/load.js), or why there is no plugin.
-    const lines = logged(error) ?? fail(error);
-    for (const line of lines) console.error(`build.mjs: logged while the plugin is built: ${located(line)}`);
+    const lines = logged(error);
+    if (!lines) {
+      await printLoggedBefore();
+      setParts(parts);
+      fail(error);
+    }
+    print(lines, parts);
   }
   return componentized(`${script}\nleaseholdLoaded(${JSON.stringify(parts)}, true);\n`).catch(fail);
+}
+
+/** What the module logged before it threw. It is evaluated again where that is caught, for only an error is told here. */
+async function printLoggedBefore() {
+  const { script, parts } = await bundle(watched(entry));
+  await componentized(script).catch((error) => print(logged(error) ?? [], parts));
+}
+
+function print(lines, parts) {
+  setParts(parts);
+  for (const line of lines) console.error(`build.mjs: logged while the plugin is built: ${located(line)}`);
 }
 
 async function componentized(jsSource) {
@@ -92,11 +104,10 @@ function isOwn(file) {
   return !path.startsWith("..") && !isAbsolute(path) && !path.startsWith("node_modules");
 }
 
-/** All of the plugin in one script, in the engine's dialect, and its source map. */
-async function bundle(entry) {
-  const wanted = { contents: whole(entry), resolveDir: sdk, sourcefile: "plugin.js" };
+/** All of the plugin in one script, in the engine's dialect, and what leads its lines back to the author's, as JSON. */
+async function bundle(contents) {
   const result = await build({
-    stdin: wanted,
+    stdin: { contents, resolveDir: sdk, sourcefile: "plugin.js" },
     bundle: true,
     write: false,
     // Only to name the files of its source map from here.
@@ -113,10 +124,19 @@ async function bundle(entry) {
     external: ["leasehold:*"],
     // Compiled down to Promise, which guest/promise.js replaces.
     supported: { "async-await": false, "async-generator": false, "for-await": false, "top-level-await": false },
-    logLevel: "warning",
-  }).catch(() => process.exit(1)); // esbuild has said why
+    logLevel: "silent",
+  }).catch(refuse);
+  await printMessages(result.warnings, "warning");
   const [map, script] = [/\.map$/, /\.js$/].map((name) => result.outputFiles.find(({ path }) => name.test(path)).text);
-  return { script, map: JSON.parse(map) };
+  // A text, which takes the least room in the plugin.
+  const parts = JSON.stringify(partsOf(script, JSON.parse(map), { folder: sdk, root: project(entry), isOwn }));
+  return { script, parts };
+}
+
+async function refuse({ errors, warnings }) {
+  await printMessages(warnings, "warning");
+  await printMessages(errors, "error");
+  process.exit(1);
 }
 
 function whole(entry) {
@@ -126,6 +146,22 @@ function whole(entry) {
     import { serve } from "./guest/serve.js";
     import plugin from ${JSON.stringify(entry)};
     export const handler = serve(plugin);
+  `;
+}
+
+/** The same, where what the module throws is caught, and what it logged is thrown in its place. */
+function watched(entry) {
+  return `
+    import "./guest/load.js";
+    import "./guest/globals.js";
+    import { serve } from "./guest/serve.js";
+    export let handler;
+    try {
+      handler = serve(require(${JSON.stringify(entry)}).default);
+    } catch (error) {
+      leaseholdLoaded("[]");
+      throw error;
+    }
   `;
 }
 

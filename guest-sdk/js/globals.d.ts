@@ -7,11 +7,20 @@ type Timer = number;
 
 declare global {
   /** Lines of the run's log. An object at the end, after a text, becomes the line's fields. */
-  const console: Record<"trace" | "debug" | "log" | "info" | "warn" | "error" | "group", (...args: unknown[]) => void> & {
+  const console: Record<
+    "trace" | "debug" | "log" | "info" | "warn" | "error" | "group" | "groupCollapsed" | "dirxml",
+    (...args: unknown[]) => void
+  > & {
     dir(value: unknown): void;
     table(value: unknown): void;
     groupEnd(): void;
+    clear(): void;
     assert(holds: unknown, ...args: unknown[]): void;
+    count(label?: string): void;
+    countReset(label?: string): void;
+    time(label?: string): void;
+    timeLog(label?: string, ...args: unknown[]): void;
+    timeEnd(label?: string): void;
   };
   const fetch: typeof sdk.fetch;
   const Headers: typeof sdk.Headers;
@@ -39,6 +48,6 @@ declare global {
   class TextDecoder {
     constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean });
     readonly encoding: "utf-8";
-    decode(bytes?: Uint8Array | ArrayBuffer): string;
+    decode(bytes?: ArrayBuffer | ArrayBufferView): string;
   }
 }

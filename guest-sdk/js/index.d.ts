@@ -1,4 +1,4 @@
-/** What a handler returns: bytes as they are, anything else as JSON. */
+/** What a handler returns: an ArrayBuffer, or a view of one, as the bytes it holds, anything else as JSON. */
 export type Output = unknown;
 
 /** A handler, for a module's default export. */
@@ -67,6 +67,9 @@ export interface StopEvent {
 
 type StopListener = ((event: StopEvent) => void) | { handleEvent(event: StopEvent): void };
 
+/** What an AbortSignal takes. A listener hears of the stop once, whatever is said here. */
+type ListenerOptions = boolean | { once?: boolean; capture?: boolean; passive?: boolean };
+
 /** The host's signal in the manner of an AbortSignal. Listeners hear of it when somebody asks or a wait is cut short. */
 export interface Signal {
   readonly aborted: boolean;
@@ -76,22 +79,22 @@ export interface Signal {
   readonly remainingMs: number | null;
   onabort: ((event: StopEvent) => void) | null;
   throwIfAborted(): void;
-  addEventListener(type: "abort", listener: StopListener): void;
-  removeEventListener(type: "abort", listener: StopListener): void;
+  addEventListener(type: "abort", listener: StopListener, options?: ListenerOptions): void;
+  removeEventListener(type: "abort", listener: StopListener, options?: ListenerOptions): void;
 }
 
 /** The run's checkpoint, of at most 1 MiB: what one attempt saves, the next one loads. */
 export interface State {
   /** What was saved last, from JSON; null when nothing was. */
   load<T = unknown>(): T | null;
-  /** Saves a value as JSON. It is durable before this returns. */
+  /** Saves a value as JSON, which has no Map, Set or bytes. It is durable before this returns. */
   save(value: unknown): void;
   loadBytes(): Uint8Array | null;
   saveBytes(data: Data): void;
 }
 
 /** What can be kept and sent; a string as UTF-8. */
-export type Data = string | Uint8Array | ArrayBuffer;
+export type Data = string | ArrayBuffer | ArrayBufferView;
 
 /** The tenant's key-value space, shared by all its jobs. */
 export interface Kv {
@@ -115,7 +118,7 @@ export interface Config {
 export interface FailureOptions {
   /** Kept with the run, as text: at most 32 of 1 KiB. */
   details?: Record<string, unknown>;
-  /** Its name and text become the detail `cause`. */
+  /** Its name and text become the detail `cause`, with those of its own causes and of what it holds. */
   cause?: unknown;
 }
 
@@ -181,6 +184,7 @@ export class Headers implements Iterable<[string, string]> {
   values(): IterableIterator<string>;
   entries(): IterableIterator<[string, string]>;
   [Symbol.iterator](): IterableIterator<[string, string]>;
+  toJSON(): Record<string, string>;
 }
 
 /** A whole response. Its body may be read as often as wanted. */

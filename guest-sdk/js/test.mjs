@@ -11,6 +11,8 @@ import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
 
+import { printMessages } from "./messages.mjs";
+
 const sdk = dirname(fileURLToPath(import.meta.url));
 const files = process.argv.slice(2).map((file) => resolve(file));
 if (files.length === 0) {
@@ -20,7 +22,7 @@ if (files.length === 0) {
 
 const scratch = mkdtempSync(join(tmpdir(), "leasehold-test-"));
 try {
-  await build({
+  const { warnings } = await build({
     entryPoints: files,
     bundle: true,
     outdir: scratch,
@@ -29,13 +31,16 @@ try {
     format: "esm",
     alias: { "leasehold/testing": join(sdk, "testing.js"), leasehold: join(sdk, "index.js") },
     sourcemap: "inline",
-    logLevel: "warning",
+    logLevel: "silent",
   });
+  await printMessages(warnings, "warning");
   const built = readdirSync(scratch, { recursive: true }).filter((name) => name.endsWith(".mjs"));
   const command = ["--enable-source-maps", "--test", ...built.map((name) => join(scratch, name))];
   process.exitCode = spawnSync(process.execPath, command, { stdio: "inherit", cwd: dirname(files[0]) }).status ?? 1;
 } catch (error) {
-  if (!error.errors) throw error; // esbuild has said why
+  if (!error.errors) throw error;
+  await printMessages(error.warnings, "warning");
+  await printMessages(error.errors, "error");
   process.exitCode = 1;
 } finally {
   rmSync(scratch, { recursive: true });

@@ -1,4 +1,4 @@
-import type { Handler, StopReason } from "./index.js";
+import type { Data, Handler, Headers, StopReason } from "./index.js";
 
 /** A request a handler made; the names of headers are in lower case. */
 export interface SentRequest {
@@ -8,6 +8,11 @@ export interface SentRequest {
   body: Uint8Array | undefined;
   timeoutMs: number | undefined;
 }
+
+/** What answers a request: 200 and nothing else where nothing else is said, or a `Response`. */
+export type Answer =
+  | { status?: number; headers?: Headers | Record<string, string> | Iterable<[string, string]>; body?: Data }
+  | { status: number; headers: Iterable<[string, string]>; arrayBuffer(): Promise<ArrayBuffer> };
 
 export interface TestRun {
   runId?: string;
@@ -39,9 +44,7 @@ export class TestHost {
   /** For how long the handler has waited. */
   sleptMs: number;
   /** Answers requests, or throws `{ tag: "timeout" }` and the like; without it every origin is denied. */
-  answer:
-    | ((request: SentRequest) => { status?: number; headers?: Record<string, string>; body?: string | Uint8Array })
-    | null;
+  answer: ((request: SentRequest) => Answer | Promise<Answer>) | null;
   /** Calls a handler as the host does, and returns its output's JSON value. Bytes are passed as they are. */
   call<T = any>(handler: Handler, payload?: unknown): Promise<T>;
   /** As `call`, for the output's bytes. */

@@ -2,6 +2,7 @@
 
 import { console as logging } from "./src/console.js";
 import { Context } from "./src/context.js";
+import { bytes, bytesIn, toJson } from "./src/data.js";
 import { toHandlerError } from "./src/errors.js";
 import { Headers, Response, fetch } from "./src/fetch.js";
 import { call } from "./src/handler.js";
@@ -10,6 +11,8 @@ import { setHost } from "./src/host.js";
 /** One run and its host. It goes on until `stop` says otherwise, does not really wait, and keeps things in memory. */
 export class TestHost {
   #stop = null;
+  /** What is wrong with an answer. */
+  #mistake = null;
 
   constructor({ config = {}, ...run } = {}) {
     const slotMs = 1_735_689_600_000;
@@ -32,7 +35,7 @@ export class TestHost {
     this.reports = [];
     this.requests = [];
     this.sleptMs = 0;
-    /** Answers requests; without it every origin is denied. */
+    /** Answers requests, and may be async; without it every origin is denied. */
     this.answer = null;
   }
 
@@ -43,7 +46,7 @@ export class TestHost {
 
   /** As `call`, for the output's bytes. */
   async callBytes(plugin, payload = null) {
-    const bytes = payload instanceof Uint8Array ? payload : new TextEncoder().encode(JSON.stringify(payload));
+    const bytes = bytesIn(payload) ?? new TextEncoder().encode(toJson(payload));
     const globals = { fetch, Headers, Response, console: logging };
     const before = Object.fromEntries(Object.keys(globals).map((name) => [name, globalThis[name]]));
     const hostBefore = setHost(this);
@@ -53,6 +56,8 @@ export class TestHost {
     } finally {
       Object.assign(globalThis, before);
       setHost(hostBefore);
+      // The handler may have caught it, and a test of how it fails would pass for another reason.
+      if (this.#mistake) throw this.#mistake;
     }
   }
 
@@ -103,7 +108,7 @@ export class TestHost {
   }
 
   stateSave(data) {
-    this.saved = data.slice();
+    this.saved = new Uint8Array(data);
   }
 
   kvGet(key) {
@@ -111,7 +116,7 @@ export class TestHost {
   }
 
   kvSet(key, value) {
-    this.values.set(key, value.slice());
+    this.values.set(key, new Uint8Array(value));
   }
 
   kvDelete(key) {
@@ -135,12 +140,28 @@ export class TestHost {
     return this.settings[key] ?? null;
   }
 
-  send(request) {
+  async send(request) {
     this.requests.push(request);
     if (!this.answer) throw { tag: "denied", val: `${request.url} is not granted in this test: set \`answer\`` };
-    const { status = 200, headers = {}, body = "" } = this.answer(request);
-    return { status, headers: Object.entries(headers), body: typeof body === "string" ? new TextEncoder().encode(body) : body };
+    const answer = await this.answer(request);
+    return answered(answer).catch((error) => {
+      this.#mistake = error;
+      throw error;
+    });
   }
+}
+
+/** What a test's answer says, be it a Response. Anything else would be taken for an empty one. */
+async function answered(answer) {
+  if (typeof answer?.arrayBuffer === "function") {
+    const { status, headers } = answer;
+    return { status, headers: [...headers], body: new Uint8Array(await answer.arrayBuffer()) };
+  }
+  const { status = 200, headers = {}, body = "", ...others } = answer;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) throw new TypeError(`answer: ${unknown} is none of status, headers, body`);
+  if (!Number.isInteger(status)) throw new TypeError(`answer: the status ${String(status)} must be a whole number`);
+  return { status, headers: [...new Headers(headers)], body: bytes(body) };
 }
 
 /** What the host would be told about something that a handler threw: its kind, code, message and details. */

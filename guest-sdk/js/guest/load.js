@@ -2,8 +2,8 @@
 
 import { unhandled } from "./promise.js";
 import { console } from "../src/console.js";
-import { title } from "../src/errors.js";
 import { setHost } from "../src/host.js";
+import { title } from "../src/show.js";
 import { setParts } from "../src/stack.js";
 
 const lines = [];

@@ -7,6 +7,8 @@
 const jobs = [];
 let timers = [];
 let lastTimer = 0;
+// Milliseconds that the clock's time can still be added to exactly.
+const LONGEST = 2 ** 52;
 
 // Rejected promises that nothing has asked for yet, of which the first are told.
 const unasked = new Set();
@@ -37,27 +39,42 @@ export function clearTimer(id) {
 }
 
 function start(callback, ms, args, repeat) {
-  const wait = Math.max(0, Number(ms) || 0);
+  const wait = Math.min(Math.max(0, Number(ms) || 0), LONGEST);
   lastTimer += 1;
   timers.push({ id: lastTimer, due: Date.now() + wait, wait: Math.max(1, wait), callback, args, repeat });
   return lastTimer;
 }
 
-/** Runs everything there is to run until `promise` has settled. `wait(ms)` waits, or returns early when told to stop. */
-export function settle(promise, wait) {
+/**
+ * Runs everything there is to run until `promise` has settled. `wait(ms)` waits, and says whether it did so to the end: it
+ * returns false, at once, when the attempt must stop. `stop()` throws what ends the attempt then.
+ *
+ * Timers that are there when the attempt must stop are due at once, each of them once: what waits for them is to see that it
+ * must stop. Whatever would keep a loop going from then on, which are intervals and timers that are new, ends it.
+ */
+export function settle(promise, { wait, stop }) {
   let outcome;
   promise.then(
     (value) => (outcome = { value }),
     (error) => (outcome = { error }),
   );
-  for (;;) {
-    runJobs();
-    if (outcome) break;
-    const next = earliest();
-    if (!next) throw new Error("the handler waits for a promise that nothing can settle any more");
-    const ms = next.due - Date.now();
-    if (ms > 0) wait(Math.ceil(ms));
-    fire(next);
+  // The last timer that was there when the attempt had to stop.
+  let last = null;
+  for (runJobs(); !outcome; runJobs()) {
+    if (last === null) {
+      const next = earliest(timers);
+      if (!wait(next ? Math.max(0, Math.ceil(next.due - Date.now())) : 0)) {
+        last = lastTimer;
+        // Whoever was told of it may have settled everything.
+        continue;
+      }
+      if (!next) throw new Error("the handler waits for a promise that nothing can settle any more");
+      fire(next);
+    } else {
+      const next = earliest(timers.filter(({ id, repeat }) => id <= last && !repeat));
+      if (!next) stop();
+      fire(next);
+    }
   }
   if ("error" in outcome) throw outcome.error;
   return outcome.value;
@@ -76,7 +93,7 @@ function runJobs() {
   jobs.length = 0;
 }
 
-function earliest() {
+function earliest(timers) {
   return timers.reduce((first, timer) => (first && first.due <= timer.due ? first : timer), undefined);
 }
 

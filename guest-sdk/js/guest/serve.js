@@ -19,10 +19,11 @@ export function serve(plugin) {
       setHost(host);
       seedRandom(`${info.runId} ${info.attempt} ${Date.now()} ${performance.now()}`);
       const context = new Context(info, payload);
-      // Timers wait here. One that is cut short is due at once, and listeners are told first.
-      const wait = (ms) => host.sleep(ms) || context.signal.aborted;
+      // Timers wait here. Listeners are told first that a wait is cut short.
+      const wait = (ms) => (ms > 0 && host.sleep(ms)) || !context.signal.aborted;
+      const stop = () => context.signal.throwAborted();
       try {
-        return settle(call(plugin, context), wait);
+        return settle(call(plugin, context), { wait, stop });
       } catch (error) {
         throw toHandlerError(error);
       } finally {

@@ -1,5 +1,7 @@
 // UTF-8, which this engine has no classes for. The work is done by what it has in native code.
 
+import { bytesIn } from "../src/data.js";
+
 export class TextEncoder {
   get encoding() {
     return "utf-8";
@@ -28,9 +30,12 @@ export class TextDecoder {
     return "utf-8";
   }
 
-  decode(data = new Uint8Array(0)) {
+  decode(data = new Uint8Array(0), { stream = false } = {}) {
+    if (stream) throw new TypeError("only whole texts can be decoded here, and no streams");
+    const bytes = bytesIn(data);
+    if (!bytes) throw new TypeError("must be an ArrayBuffer, or a view of one such as Uint8Array");
     let text;
-    const units = characters(data instanceof ArrayBuffer ? new Uint8Array(data) : data);
+    const units = characters(bytes);
     try {
       text = decodeURIComponent(escape(units));
     } catch (error) {

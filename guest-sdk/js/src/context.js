@@ -1,7 +1,9 @@
 // What a handler is given beside its input: the run, the signal, and what the host keeps and knows.
 
-import { Cancelled, StorageError, wellFormed } from "./errors.js";
+import { bytes, toJson } from "./data.js";
+import { Cancelled, StorageError } from "./errors.js";
 import { host } from "./host.js";
+import { wellFormed } from "./show.js";
 
 export class Context {
   constructor(info, payload) {
@@ -99,7 +101,7 @@ const state = Object.freeze({
     return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes));
   },
   save(value) {
-    state.saveBytes(JSON.stringify(value) ?? "null");
+    state.saveBytes(toJson(value));
   },
   loadBytes() {
     return stored(() => host().stateLoad()) ?? null;
@@ -147,14 +149,6 @@ function stored(operation) {
   } catch (error) {
     throw typeof error?.tag === "string" ? new StorageError(error) : error;
   }
-}
-
-/** What is kept and sent: bytes as they are, a string as UTF-8. */
-export function bytes(value) {
-  if (value instanceof Uint8Array) return value;
-  if (value instanceof ArrayBuffer) return new Uint8Array(value);
-  if (typeof value === "string") return new TextEncoder().encode(value);
-  throw new TypeError("must be a string, a Uint8Array or an ArrayBuffer");
 }
 
 function whole(value, name) {

@@ -1,5 +1,6 @@
 // How a handler fails, and what the host is told about it.
 
+import { chain, held, isThere, text, title, wellFormed } from "./show.js";
 import { located } from "./stack.js";
 
 /** The base of the errors a handler throws to say how it failed. */
@@ -64,8 +65,8 @@ export class HttpError extends TypeError {
 export function toHandlerError(thrown) {
   const { kind, code, message, details, cause } = failure(thrown);
   if (kind === "cancelled") return { tag: "cancelled" };
-  const isTold = cause !== undefined && cause !== null && details?.cause === undefined;
-  const all = isTold ? { ...details, cause: cut(caused(cause)) } : details;
+  const isTold = isThere(cause) && details.cause === undefined;
+  const all = isTold ? { ...details, cause: cut(chain(cause, title)) } : details;
   const pairs = Object.entries(all).map(([key, value]) => [wellFormed(key), wellFormed(value)]);
   return { tag: kind, val: { code: wellFormed(code), message: wellFormed(message), details: pairs } };
 }
@@ -96,17 +97,12 @@ function exception(thrown) {
   const isError = thrown instanceof Error;
   const message = isError ? title(thrown) : `thrown: ${text(thrown)}`;
   const stack = isError ? located(String(thrown.stack ?? "")) : "";
-  const details = stack === "" ? {} : { stack: cut(stack) };
+  const errors = isError ? held(thrown).map((one) => chain(one, title)) : [];
+  const details = {
+    ...(stack !== "" && { stack: cut(stack) }),
+    ...(errors.length > 0 && { errors: cut(errors.join("\n")) }),
+  };
   return new Permanent("exception", cut(message), { details, cause: isError ? thrown.cause : undefined });
-}
-
-/** An error in a line: its name and its message. */
-export function title(error) {
-  return error.message ? `${error.name}: ${error.message}` : String(error.name);
-}
-
-function caused(cause) {
-  return cause instanceof Error ? title(cause) : text(cause);
 }
 
 /** At most 1 KiB of UTF-8, whole characters. */
@@ -116,22 +112,6 @@ function cut(long) {
   let end = 1024;
   while ((bytes[end] & 0xc0) === 0x80) end -= 1;
   return new TextDecoder().decode(bytes.subarray(0, end));
-}
-
-function text(value) {
-  if (typeof value === "object" && value !== null) {
-    try {
-      return JSON.stringify(value) ?? String(value);
-    } catch {
-      return Object.prototype.toString.call(value);
-    }
-  }
-  return String(value);
-}
-
-/** As a string that has a form in UTF-8: a lone surrogate has none. */
-export function wellFormed(value) {
-  return (typeof value === "string" ? value : text(value)).toWellFormed();
 }
 
 function storageMessage(tag, val) {

@@ -1,8 +1,9 @@
 // fetch over the host's requests: whole ones, answered with whole responses.
 
-import { bytes } from "./context.js";
-import { HttpError, wellFormed } from "./errors.js";
+import { bytes } from "./data.js";
+import { HttpError } from "./errors.js";
 import { host } from "./host.js";
+import { wellFormed } from "./show.js";
 
 /**
  * Sends a request to an origin that the operator and the job's manifest both allow. Beside the usual `method`,
@@ -33,7 +34,8 @@ async function exchange(resource, init) {
   };
   if (Number.isNaN(request.timeoutMs)) throw new RangeError(`timeoutMs: ${init.timeoutMs} is no number`);
   try {
-    const answer = host().send(request);
+    // Here already, but for the host of a test, which may take its time.
+    const answer = await host().send(request);
     return new Response(answer.body, { status: answer.status, headers: answer.headers, url });
   } catch (error) {
     throw typeof error?.tag === "string" ? new HttpError(error) : error;
@@ -88,6 +90,11 @@ export class Headers {
 
   [Symbol.iterator]() {
     return this.#values.entries();
+  }
+
+  /** For logs: JSON would find nothing in it. */
+  toJSON() {
+    return Object.fromEntries(this);
   }
 }
 

@@ -1,5 +1,6 @@
 // A handler, and the way of one run through it: payload in, function, payload out.
 
+import { bytesIn, toJson } from "./data.js";
 import { Permanent } from "./errors.js";
 
 const INPUTS = ["json", "text", "bytes"];
@@ -39,9 +40,10 @@ function read(payload, kind) {
 }
 
 function write(output) {
-  if (output instanceof Uint8Array) return output;
+  const bytes = bytesIn(output);
+  if (bytes) return bytes;
   try {
-    return new TextEncoder().encode(JSON.stringify(output) ?? "null");
+    return new TextEncoder().encode(toJson(output));
   } catch (error) {
     throw new Permanent("bad-output", `the output has no form in JSON: ${error.message}`);
   }

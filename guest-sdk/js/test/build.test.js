@@ -72,6 +72,44 @@ test("an error that a module logs while it is loaded is told by the author's lin
   assert.match(stderr, /error: \u2028 TypeError: .*'length' of null\n {4}at first \(src\/rows\.ts:6:12\)\n/);
 });
 
+test("what a module logs before it throws is printed before the error", () => {
+  const { status, stderr, isBuilt } = built("dies", {
+    "src/handler.ts": `${HANDLER}import { first } from "./rows";\nPromise.reject(new Error("lost"));\ntry {\n  first(null);\n} catch (e) {\n  console.error("rows:", new Error("start", { cause: e }));\n  throw e;\n}\n`,
+    "src/rows.ts": `console.log("rows");\n${THROWS}`,
+  });
+  assert.deepEqual([status, isBuilt], [1, false]);
+  const order = [
+    /^build\.mjs: logged while the plugin is built: info: rows\n/,
+    /\nbuild\.mjs: logged .*: error: rows: Error: start\n {4}at .*\(src\/handler\.ts:8:\d+\)\n/,
+    /\)\ncaused by TypeError: .*'length' of null\n {4}at first \(src\/rows\.ts:7:12\)\n/,
+    /\nbuild\.mjs: logged .*: error: a promise was rejected, and nothing handles it: Error: lost\n/,
+    /\nbuild\.mjs: loading the module failed, .*\nTypeError: .*'length' of null\n {4}at first \(src\/rows\.ts:7:12\)\n/,
+  ].map((pattern) => stderr.search(pattern));
+  assert.ok(order[0] === 0 && order.every((at, n) => n === 0 || at > order[n - 1]), `${order}: ${stderr}`);
+});
+
+test("what cannot be bundled is said in the terms of this package", () => {
+  const { status, stderr } = built("modules", {
+    "src/handler.ts": `${HANDLER}import "node:fs";\nimport "odd";\nimport "leasehold/testing";\nimport "./a.wasm";\nimport "./b.js";\nimport "alien";\nawait 1;\n`,
+    "src/a.wasm": "",
+    "node_modules/alien/package.json": '{ "exports": { ".": { "node": "./index.js" } } }',
+    "node_modules/alien/index.js": "",
+    "src/b.js": "export default <a />;\n",
+  });
+  assert.equal(status, 1);
+  for (const said of [
+    /Could not resolve "node:fs"\n[^]*There are no modules of Node in a plugin/,
+    /Could not resolve "odd"\n[^]*If the package is not installed yet/,
+    /Could not resolve "leasehold\/testing"\n/,
+    /A file whose name ends in \.wasm cannot be imported\n/,
+    /src\/b\.js:1:\d+:\n[^]*JSX is read in files/,
+    /ERROR\] `await` at the top of a module does not work: put it into the handler\n[^]*src\/handler\.ts:9:0:\n/,
+  ]) {
+    assert.match(stderr, said);
+  }
+  assert.doesNotMatch(stderr, /platform|external|loader|alias|conditions:|esbuild|es2023|Cannot read/);
+});
+
 test("a request while a module is loaded is refused where it stands", () => {
   const { status, stderr } = built("fetches", {
     "src/handler.ts": `${HANDLER}fetch("http://localhost/").catch(() => {});\n`,

@@ -5,8 +5,22 @@ import { test } from "node:test";
 
 import * as loop from "../guest/promise.js";
 import * as own from "../guest/text.js";
+import { Cancelled } from "../index.js";
 
-const never = () => assert.fail("nothing to wait for");
+/** As a host whose attempt goes on, where there is nothing to wait for. */
+const never = { wait: (ms) => ms === 0 || assert.fail("nothing to wait for"), stop: () => assert.fail("it goes on") };
+
+/** The loop as a new attempt finds it. */
+const attempt = () => import(`../guest/promise.js?${(attempts += 1)}`);
+let attempts = 0;
+
+/** As a host whose attempt must stop, from the given wait on; keeps what was waited for. */
+function stops(after, waits = []) {
+  const stop = () => {
+    throw new Cancelled("lost");
+  };
+  return { wait: (ms) => waits.push(ms) <= after, stop };
+}
 
 test("a promise settles as the language says", () => {
   const { Promise } = loop;
@@ -63,7 +77,7 @@ test("all, any, race and allSettled choose as they should", () => {
   assert.deepEqual(loop.settle(Promise.all([]), never), []);
 });
 
-test("timers fire in the order they are due, and an early end of a wait makes them due", () => {
+test("timers fire in the order they are due, and are waited for", () => {
   const { Promise, setTimeout, clearTimer } = loop;
   const log = [];
   const waits = [];
@@ -72,9 +86,55 @@ test("timers fire in the order they are due, and an early end of a wait makes th
     setTimeout(() => log.push("late") && resolve("done"), 60_000, "x");
     setTimeout((word) => log.push(word), 30_000, "early");
   });
-  assert.equal(loop.settle(done, (ms) => waits.push(ms)), "done");
+  assert.equal(loop.settle(done, stops(2, waits)), "done");
   assert.deepEqual(log, ["early", "late"]);
-  assert.ok(waits[0] > 29_000 && waits[1] > 59_000, String(waits));
+  assert.ok(waits[0] > 29_000 && waits[1] > 59_000 && waits.length === 2, String(waits));
+});
+
+test("once the attempt must stop, a handler that polls sees it, or is ended at its next timer", async () => {
+  const isLost = (error) => error instanceof Cancelled && error.reason === "lost";
+  for (const ms of [5000, 0, Infinity]) {
+    const { Promise, setTimeout, settle } = await attempt();
+    let polls = 0;
+    const poll = (isReady) => {
+      polls += 1;
+      assert.ok(polls < 100, "it spins");
+      return isReady() ? "ready" : new Promise((resolve) => setTimeout(resolve, ms)).then(() => poll(isReady));
+    };
+    const waits = [];
+    assert.throws(() => settle(poll(() => false), stops(3, waits)), isLost);
+    assert.ok(waits.every(Number.isSafeInteger), String(waits));
+    // The timer that was there when it had to stop was its fourth.
+    assert.equal(polls, 5);
+    assert.equal(settle(poll(() => polls === 10), stops(20)), "ready");
+  }
+});
+
+test("once the attempt must stop, the timers that are there fire once, in their order, and no interval does", async () => {
+  for (const isEnd of [true, false]) {
+    const { Promise, setTimeout, setInterval, clearTimer, settle } = await attempt();
+    const log = [];
+    const done = new Promise((resolve) => {
+      setInterval(() => log.push("interval"), 1);
+      setTimeout(() => log.push("late") && isEnd && resolve("done"), 60_000);
+      setTimeout(() => log.push("early") && setTimeout(() => log.push("new"), 0), 30_000);
+      clearTimer(setTimeout(() => log.push("never"), 1));
+    });
+    if (isEnd) assert.equal(settle(done, stops(0)), "done");
+    else assert.throws(() => settle(done, stops(0)), Cancelled);
+    assert.deepEqual(log, ["early", "late"]);
+  }
+});
+
+test("who hears that the attempt must stop settles the handler before any timer fires", async () => {
+  const { Promise, setTimeout, settle } = await attempt();
+  const { promise, resolve } = Promise.withResolvers();
+  const late = new Promise((fired) => setTimeout(fired, 60_000)).then(() => assert.fail("it fired"));
+  assert.equal(settle(Promise.race([late, promise]), { ...stops(0), wait: () => resolve("heard") }), "heard");
+});
+
+test("a handler that nothing can settle any more has stopped, where it had to", () => {
+  assert.throws(() => loop.settle(new loop.Promise(() => {}), stops(0)), Cancelled);
 });
 
 test("a promise that nothing can settle is an error and no endless wait", () => {
@@ -105,4 +165,8 @@ test("bytes that are not UTF-8 are replaced as by the platform, or refused", () 
   }
   assert.throws(() => new own.TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.of(0xff)), TypeError);
   assert.throws(() => new own.TextDecoder("latin1"), RangeError);
+  const view = new DataView(Uint8Array.of(0x41, 0xc3, 0xbc).buffer, 1);
+  assert.deepEqual([new own.TextDecoder().decode(view), new own.TextDecoder().decode(view.buffer)], ["ü", "Aü"]);
+  assert.throws(() => new own.TextDecoder().decode(view, { stream: true }), TypeError);
+  assert.throws(() => new own.TextDecoder().decode("ü"), TypeError);
 });

@@ -27,6 +27,36 @@ test("bytes and text are given to who asks for them", async () => {
   await assert.rejects(new TestHost().call(text, Uint8Array.of(0xff)), { code: "bad-input" });
 });
 
+test("bytes are the output in whatever they are held", async () => {
+  const held = Uint8Array.of(9, 1, 0, 9).buffer;
+  const views = [new DataView(held, 1, 2), new Uint16Array(held.slice(1, 3)), Buffer.from(held, 1, 2)];
+  for (const output of [held.slice(1, 3), ...views]) {
+    assert.deepEqual(Buffer.from(await new TestHost().callBytes(handler(() => output))), Buffer.of(1, 0));
+  }
+  const text = handler((_, given) => given, { input: "text" });
+  assert.equal(await new TestHost().call(text, new TextEncoder().encode("ü").buffer), "ü");
+});
+
+test("what JSON would leave empty is refused, in an output and in a checkpoint", async () => {
+  for (const [value, name] of [
+    [new Map([[1, 2]]), "Map"],
+    [[new Set([1])], "Set"],
+    [{ body: Uint8Array.of(1) }, "Uint8Array"],
+    [{ body: new ArrayBuffer(1) }, "ArrayBuffer"],
+    [{ later: Promise.resolve(1) }, "Promise"],
+  ]) {
+    const host = new TestHost();
+    const isTold = (error) => error.code === "bad-output" && error.message.includes(name);
+    await assert.rejects(host.call(handler(() => value)), isTold);
+    await assert.rejects(host.call(handler((ctx) => ctx.state.save(value))), TypeError);
+    assert.equal(host.saved, null);
+  }
+  const settled = await new TestHost().call(handler(() => Promise.allSettled([1, Promise.reject(new RangeError("two"))])));
+  assert.deepEqual(settled[1], { status: "rejected", reason: "RangeError: two" });
+  const dated = { at: new Date(0), toJSON: () => ({ keys: [...new Map([["a", 1]])] }) };
+  assert.deepEqual(await new TestHost().call(handler(() => dated)), { keys: [["a", 1]] });
+});
+
 test("what is not JSON is refused with its code", async () => {
   await assert.rejects(new TestHost().call(same, Uint8Array.of(0x7b)), { code: "bad-input" });
   const loop = {};
@@ -85,6 +115,57 @@ test("trouble with the host has a kind and a code", () => {
     const told = outcome(error);
     assert.deepEqual([told.kind, told.code], [kind, code]);
   }
+});
+
+test("what a detail is made of is told, however deep it lies", () => {
+  const error = new TypeError("no route", { cause: new Error("cable") });
+  const loop = { error };
+  loop.self = loop;
+  error.loop = loop;
+  const { details } = outcome(
+    new Retryable("c", "m", {
+      details: {
+        error,
+        loop,
+        deep: [{ error: new Error("a", { cause: loop }) }],
+        map: new Map([["a", new Set([1n])]]),
+        at: new Date(0),
+        never: new Date(NaN),
+        odd: { ratio: NaN, pattern: /a"b/, symbol: Symbol("a"), call: () => 1 },
+        bytes: { few: Uint8Array.of(1, 2), many: new ArrayBuffer(1000), view: new DataView(new ArrayBuffer(2)) },
+        later: { value: Promise.resolve() },
+      },
+    }),
+  );
+  assert.deepEqual(details, {
+    error: "TypeError: no route\ncaused by Error: cable",
+    loop: '{"error":"TypeError: no route\\ncaused by Error: cable","self":"[circular]"}',
+    deep: '[{"error":"Error: a\\ncaused by [Object]"}]',
+    map: '{"a":["1"]}',
+    at: "1970-01-01T00:00:00.000Z",
+    never: "Invalid Date",
+    odd: '{"ratio":"NaN","pattern":"/a\\"b/","symbol":"Symbol(a)","call":"[function]"}',
+    bytes: '{"few":[1,2],"many":"[ArrayBuffer] of 1000 bytes","view":"[DataView] of 2 bytes"}',
+    later: '{"value":"[promise]"}',
+  });
+});
+
+test("an error tells what it was caused by and what it holds, and of many the first", () => {
+  const loop = new Error("loop");
+  loop.cause = new RangeError("inner", { cause: loop });
+  const all = new AggregateError([new Error("one"), "two", loop], "all failed");
+  const told = "Error: one\ntwo\nError: loop\ncaused by RangeError: inner";
+  assert.equal(outcome(all).details.errors, told);
+  assert.equal(outcome(new AggregateError([])).details.errors, undefined);
+  const { cause } = outcome(new Retryable("c", "m", { cause: all })).details;
+  assert.equal(cause, `AggregateError: all failed\none of them ${told.replace("two\n", "one of them two\none of them ")}`);
+  const many = new AggregateError(Array.from({ length: 1000 }, (_, n) => new Error(`no ${n}`)));
+  const lines = outcome(new Error("outer", { cause: many })).details.cause.split("\n");
+  assert.deepEqual([lines.length, lines.at(-2), lines.at(-1)], [9, "one of them Error: no 6", "and more"]);
+  // A cause that holds the error it explains.
+  const error = new Error("round");
+  error.cause = { error };
+  assert.equal(outcome(error).details.cause, '{"error":"Error: round\\ncaused by [Object]"}');
 });
 
 test("details become text that has a form in UTF-8", () => {

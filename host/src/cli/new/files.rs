@@ -37,6 +37,10 @@ pub(super) const TEMPLATE_TS: &[Embedded] = &[
         path: "test/index.test.ts",
         content: include_bytes!("../../../../host/templates/ts/test/index.test.ts"),
     },
+    Embedded {
+        path: "test/tsconfig.json",
+        content: include_bytes!("../../../../host/templates/ts/test/tsconfig.json"),
+    },
     Embedded { path: "tsconfig.json", content: include_bytes!("../../../../host/templates/ts/tsconfig.json") },
 ];
 
@@ -114,14 +118,17 @@ pub(super) const SDK_JS: &[Embedded] = &[
     Embedded { path: "index.d.ts", content: include_bytes!("../../../../guest-sdk/js/index.d.ts") },
     Embedded { path: "index.js", content: include_bytes!("../../../../guest-sdk/js/index.js") },
     Embedded { path: "lines.mjs", content: include_bytes!("../../../../guest-sdk/js/lines.mjs") },
+    Embedded { path: "messages.mjs", content: include_bytes!("../../../../guest-sdk/js/messages.mjs") },
     Embedded { path: "package-lock.json", content: include_bytes!("../../../../guest-sdk/js/package-lock.json") },
     Embedded { path: "package.json", content: include_bytes!("../../../../guest-sdk/js/package.json") },
     Embedded { path: "src/console.js", content: include_bytes!("../../../../guest-sdk/js/src/console.js") },
     Embedded { path: "src/context.js", content: include_bytes!("../../../../guest-sdk/js/src/context.js") },
+    Embedded { path: "src/data.js", content: include_bytes!("../../../../guest-sdk/js/src/data.js") },
     Embedded { path: "src/errors.js", content: include_bytes!("../../../../guest-sdk/js/src/errors.js") },
     Embedded { path: "src/fetch.js", content: include_bytes!("../../../../guest-sdk/js/src/fetch.js") },
     Embedded { path: "src/handler.js", content: include_bytes!("../../../../guest-sdk/js/src/handler.js") },
     Embedded { path: "src/host.js", content: include_bytes!("../../../../guest-sdk/js/src/host.js") },
+    Embedded { path: "src/show.js", content: include_bytes!("../../../../guest-sdk/js/src/show.js") },
     Embedded { path: "src/stack.js", content: include_bytes!("../../../../guest-sdk/js/src/stack.js") },
     Embedded { path: "test.mjs", content: include_bytes!("../../../../guest-sdk/js/test.mjs") },
     Embedded { path: "test/build.test.js", content: include_bytes!("../../../../guest-sdk/js/test/build.test.js") },
