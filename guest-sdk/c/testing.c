@@ -136,7 +136,30 @@ static job_list_u8_t bytes(const lh_buf *from) {
     return (job_list_u8_t){(uint8_t *)copy_of(from->data, from->len), from->len};
 }
 
-static char *name_of(const job_string_t *from) { return copy_of((char *)from->ptr, from->len); }
+/* What the host is told. It traps on a string that is not UTF-8, so this ends the tests. */
+static lh_slice told(const job_string_t *from) {
+    lh_slice given = {(char *)from->ptr, from->len};
+    lh_buf checked = {0};
+    lh_put_utf8(&checked, given);
+    if (checked.len != given.len) {
+        fprintf(stderr, "the host was given a text that is not UTF-8, on which it traps: \"%s\"\n", checked.data);
+        abort();
+    }
+    lh_free(&checked);
+    return given;
+}
+
+static char *name_of(const job_string_t *from) {
+    lh_slice name = told(from);
+    return copy_of(name.data, name.len);
+}
+
+/* Adds `key=value`. */
+static void put_pair(lh_buf *buf, const job_tuple2_string_string_t *pair) {
+    lh_put(buf, told(&pair->f0));
+    lh_puts(buf, "=");
+    lh_put(buf, told(&pair->f1));
+}
 
 static void keep(lh_test_result *result, exports_leasehold_job_handler_handler_error_t *error) {
     result->outcome = LH_CANCELLED;
@@ -145,13 +168,14 @@ static void keep(lh_test_result *result, exports_leasehold_job_handler_handler_e
     bool again = error->tag == LEASEHOLD_JOB_TYPES_HANDLER_ERROR_RETRYABLE;
     leasehold_job_types_error_info_t *info = again ? &error->val.retryable : &error->val.permanent;
     result->outcome = again ? LH_RETRYABLE : LH_PERMANENT;
-    lh_put(&result->code, (lh_slice){(char *)info->code.ptr, info->code.len});
-    lh_put(&result->message, (lh_slice){(char *)info->message.ptr, info->message.len});
+    lh_put(&result->code, told(&info->code));
+    lh_put(&result->message, told(&info->message));
     free(info->code.ptr);
     free(info->message.ptr);
     for (size_t i = 0; i < info->details.len; i++) {
         job_tuple2_string_string_t *pair = &info->details.ptr[i];
-        lh_printf(&result->details, "%.*s=%.*s\n", (int)pair->f0.len, pair->f0.ptr, (int)pair->f1.len, pair->f1.ptr);
+        put_pair(&result->details, pair);
+        lh_puts(&result->details, "\n");
         free(pair->f0.ptr);
         free(pair->f1.ptr);
     }
@@ -221,7 +245,8 @@ bool leasehold_job_control_sleep(uint64_t ms) {
 
 void leasehold_job_control_idempotency_key(job_string_t *operation, job_string_t *ret) {
     lh_buf key = {0};
-    lh_printf(&key, "test:%.*s", (int)operation->len, operation->ptr);
+    lh_puts(&key, "test:");
+    lh_put(&key, told(operation));
     *ret = text(key.data);
     lh_free(&key);
 }
@@ -233,17 +258,18 @@ void leasehold_job_log_emit(leasehold_job_log_level_t level, job_string_t *targe
     const char *levels[] = {"trace", "debug", "info", "warn", "error"};
     (void)target;
     size_t from = host.log.len;
-    lh_printf(&host.log, "%s %.*s", levels[level], (int)message->len, message->ptr);
+    lh_printf(&host.log, "%s ", levels[level]);
+    lh_put(&host.log, told(message));
     for (size_t i = 0; i < fields->len; i++) {
-        job_tuple2_string_string_t *pair = &fields->ptr[i];
-        lh_printf(&host.log, " %.*s=%.*s", (int)pair->f0.len, pair->f0.ptr, (int)pair->f1.len, pair->f1.ptr);
+        lh_puts(&host.log, " ");
+        put_pair(&host.log, &fields->ptr[i]);
     }
     lh_puts(&host.log, "\n");
     fputs(host.log.data + from, stderr);
 }
 
 void leasehold_job_progress_update(uint64_t done, uint64_t *maybe_total, job_string_t *message) {
-    (void)message;
+    told(message);
     host.done = done;
     host.total = maybe_total ? *maybe_total : 0;
 }

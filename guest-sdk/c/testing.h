@@ -9,7 +9,7 @@
  *     return lh_test_end();
  *
  * The host goes on until it is told to stop, does not really wait in lh_sleep, keeps state and key-values in memory, and
- * shows the run's log on standard error.
+ * shows the run's log on standard error. A text that is not UTF-8, on which the host traps, ends the tests.
  */
 #ifndef LEASEHOLD_TESTING_H
 #define LEASEHOLD_TESTING_H

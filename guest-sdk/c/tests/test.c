@@ -1,7 +1,10 @@
 /* Tests of the SDK itself: `make test` in this folder. */
 #define _POSIX_C_SOURCE 200809L
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "testing.h"
 
@@ -13,7 +16,7 @@ lh_outcome lh_handle(lh_run *run, lh_slice input, lh_buf *output) {
     }
     if (lh_equal(input, "fail")) {
         lh_outcome outcome = lh_permanent(run, "bad-port", "no port %d \xff", 70000);
-        lh_detail(run, "port", "70000");
+        lh_detail(run, "port\xff", "70000\xff");
         return outcome;
     }
     if (lh_equal(input, "wait"))
@@ -53,7 +56,7 @@ static void a_failure_has_code_message_and_details(void) {
     lh_test_result got = lh_test_call("fail");
     lh_test_expect(got.outcome == LH_PERMANENT);
     lh_test_expect(strcmp(got.message.data, "no port 70000 \xEF\xBF\xBD") == 0);
-    lh_test_expect(strcmp(got.details.data, "port=70000\n") == 0);
+    lh_test_expect(strcmp(got.details.data, "port\xEF\xBF\xBD=70000\xEF\xBF\xBD\n") == 0);
     lh_test_result_free(&got);
 }
 
@@ -133,12 +136,41 @@ static void settings_keys_progress_and_logs_reach_the_host(void) {
     lh_clear(&got);
     lh_idempotency_key("charge-42", &got);
     lh_test_expect(lh_equal(lh_slice_of(&got), "test:charge-42"));
-    lh_progress(2, 3, "copied");
+    lh_progress(2, 3, "copied \xff");
     lh_test_progress(&done, &total);
     lh_test_expect(done == 2 && total == 3);
-    lh_log_fields(LH_WARN, (lh_field[]){{"n", "7"}}, 1, "line %d", 1);
-    lh_test_expect(strcmp(lh_test_log(), "warn line 1 n=7\n") == 0);
+    lh_log_fields(LH_WARN, (lh_field[]){{"n", "7"}, {"\xff", "\xC3"}}, 2, "line %d", 1);
+    lh_test_expect(strcmp(lh_test_log(), "warn line 1 n=7 \xEF\xBF\xBD=\xEF\xBF\xBD\n") == 0);
     lh_free(&got);
+}
+
+static void send_to(const char *url, const char *value) {
+    lh_request request = {.url = url, .headers = (lh_field[]){{"a", value}}, .headers_len = 1};
+    lh_response response;
+    lh_send(&request, &response);
+}
+
+static void bad_key(void) { lh_kv_set("caf\xE9", lh_str("x")); }
+static void bad_prefix(void) { lh_kv_list("caf\xE9", NULL, 10, NULL, NULL); }
+static void bad_setting(void) { lh_config("caf\xE9", NULL); }
+static void bad_operation(void) { lh_idempotency_key("caf\xE9", &(lh_buf){0}); }
+static void bad_url(void) { send_to("https://api.example.com/caf\xE9", "b"); }
+static void bad_header(void) { send_to("https://api.example.com/", "caf\xE9"); }
+
+/* Where the host would trap, the double ends the program of the tests: here, one of its own. */
+static void what_the_host_would_trap_on_ends_the_tests(void) {
+    void (*calls[])(void) = {bad_key, bad_prefix, bad_setting, bad_operation, bad_url, bad_header};
+    lh_test_reset();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            calls[i]();
+            _exit(0);
+        }
+        lh_test_expect(child > 0 && waitpid(child, &status, 0) == child);
+        lh_test_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
 }
 
 static void json_is_read_where_it_stands(void) {
@@ -190,6 +222,7 @@ int main(void) {
     a_test_answers_requests_itself();
     state_and_keys_are_kept();
     settings_keys_progress_and_logs_reach_the_host();
+    what_the_host_would_trap_on_ends_the_tests();
     json_is_read_where_it_stands();
     broken_json_is_not_read();
     return lh_test_end();
