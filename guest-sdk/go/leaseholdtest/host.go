@@ -184,7 +184,7 @@ func (d double) Send(request host.Request) (host.Response, *host.Failure) {
 	}
 	asked := &leasehold.Request{Method: request.Method, URL: request.URL, Body: request.Body}
 	for _, field := range request.Headers {
-		asked.Set(field.Key, field.Value)
+		asked.Add(field.Key, field.Value)
 	}
 	if request.TimeoutMS != nil {
 		asked.Timeout = time.Duration(*request.TimeoutMS) * time.Millisecond
