@@ -2,12 +2,14 @@
 
 import json as jsons
 import math
-from typing import Any, Iterable, Iterator, Mapping, Optional
+from typing import Any, Iterable, Iterator, Mapping, Optional, Union
 from urllib.parse import urlencode
 
 from ._context import Data, as_bytes
 from ._errors import Permanent, Retryable, http_error
 from ._host import ContractError, current, well_formed
+
+HeaderValue = Union[str, bytes, int, float, None]
 
 
 class Headers(Mapping[str, str]):
@@ -71,18 +73,19 @@ def request(
     url: str,
     *,
     params: Optional[Mapping[str, object]] = None,
-    headers: Optional[Mapping[str, str]] = None,
+    headers: Optional[Mapping[str, HeaderValue]] = None,
     data: "Data | Mapping[str, object] | None" = None,
     json: Any = None,
     timeout: Optional[float] = None,
 ) -> Response:
     """Sends a request and waits for the whole response; `timeout` is in seconds. Any status is a response.
 
-    Raises `HttpError`. A mapping as `data` is sent as a form, `json` as JSON; redirects are not followed.
+    Raises `HttpError`. A mapping as `data` is sent as a form, `json` as JSON; redirects are not followed. A header that is
+    None is left out.
     """
     if query := _encoded(params or {}):
         url += ("&" if "?" in url else "?") + query
-    sent = {name.lower(): well_formed(value) for name, value in (headers or {}).items()}
+    sent = {name.lower(): _header(name, value) for name, value in (headers or {}).items() if value is not None}
     body: Optional[bytes] = None
     if json is not None:
         body = jsons.dumps(json, ensure_ascii=False).encode()
@@ -99,6 +102,14 @@ def request(
     except ContractError as error:
         raise http_error(error) from None
     return Response(status, answered, content, url)
+
+
+def _header(name: str, value: "str | bytes | int | float") -> str:
+    # Of other things str() would make a value that nobody meant.
+    if not isinstance(value, (str, bytes, int, float)):
+        raise TypeError(f"the header {name} must be a str, bytes or a number, not {type(value).__name__}")
+    # A header is sent as UTF-8, so these bytes arrive as they are.
+    return value.decode() if isinstance(value, bytes) else well_formed(value)
 
 
 def _encoded(values: Mapping[str, object]) -> str:

@@ -153,6 +153,19 @@ class Requests(unittest.TestCase):
         self.assertEqual(seen[0].body, b"id=1&id=2&q=a+b&raw=x")
         self.assertEqual(seen[1].url, "https://a.example/x")
 
+    def test_a_header_is_text_bytes_or_a_number_and_none_is_left_out(self) -> None:
+        host, seen = TestHost(), []
+        host.answer = lambda request: seen.append(request) or reply()
+        headers = {"A": "grüße", "B": "ü".encode(), "C": 7, "D": 0.5, "E": None}
+        host.call(lambda ctx, _: leasehold.get("https://a.example", headers=headers).status_code)
+        self.assertEqual(seen[0].headers, {"a": "grüße", "b": "ü", "c": "7", "d": "0.5"})
+        for given in [["x"], {"x": 1}, object()]:
+            with self.assertRaisesRegex(TypeError, "the header X-One must be a str, bytes or a number, not "):
+                host.call(lambda ctx, _: leasehold.get("https://a.example", headers={"X-One": given}))
+        with self.assertRaises(UnicodeDecodeError):
+            host.call(lambda ctx, _: leasehold.get("https://a.example", headers={"X-One": b"\xff"}))
+        self.assertEqual(len(seen), 1)
+
     def test_a_status_is_retryable_where_another_try_may_help(self) -> None:
         for status, kind in [(503, Retryable), (429, Retryable), (404, Permanent)]:
             host = TestHost()
