@@ -132,6 +132,15 @@ void lh_detail(lh_run *run, const char *key, const char *value) {
     pair[1] = utf8(lh_str(value));
 }
 
+/* Of one that the handler thought better of. */
+static void free_failure(struct lh_failure *f) {
+    lh_free(&f->code);
+    lh_free(&f->message);
+    for (size_t i = 0; i < 2 * f->details_len; i++)
+        lh_free(&f->details[i]);
+    free(f->details);
+}
+
 /* The bindings' copy of a failure, which they free. */
 static void failure_to_host(struct lh_failure *f, leasehold_job_types_error_info_t *info) {
     make_utf8(&f->code);
@@ -170,6 +179,8 @@ bool exports_leasehold_job_handler_handle(exports_leasehold_job_handler_run_info
     free((char *)run.job);
     free((char *)run.reason);
     lh_free(&last.text);
+    if (outcome == LH_SUCCESS || outcome == LH_CANCELLED)
+        free_failure(&failed);
     if (outcome == LH_SUCCESS) {
         if (returned.len == 0)
             lh_free(&returned);

@@ -19,6 +19,11 @@ lh_outcome lh_handle(lh_run *run, lh_slice input, lh_buf *output) {
         lh_detail(run, "port\xff", "70000\xff");
         return outcome;
     }
+    if (lh_equal(input, "relent")) {
+        lh_permanent(run, "bad-port", "no port");
+        lh_detail(run, "port", "70000");
+        return LH_SUCCESS;
+    }
     if (lh_equal(input, "wait"))
         return lh_sleep(1000000) ? LH_SUCCESS : lh_cancelled(run);
     if (lh_equal(input, "send")) {
@@ -49,6 +54,7 @@ static void a_handler_is_called_with_its_run(void) {
     lh_test_reset();
     call("echo", LH_SUCCESS, "test-run test/job 1", "");
     call("", LH_SUCCESS, "", "");
+    call("relent", LH_SUCCESS, "", "");
 }
 
 static void a_failure_has_code_message_and_details(void) {
