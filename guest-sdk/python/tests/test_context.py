@@ -153,6 +153,44 @@ class Requests(unittest.TestCase):
         self.assertEqual(seen[0].body, b"id=1&id=2&q=a+b&raw=x")
         self.assertEqual(seen[1].url, "https://a.example/x")
 
+    def test_arguments_have_the_places_and_forms_they_have_in_requests(self) -> None:
+        host, seen = TestHost(), []
+        host.answer = lambda request: seen.append(request) or reply()
+        url, pairs = "https://a.example", [("q", 1), ("q", "a b"), ("none", None)]
+
+        def run(ctx: Context, _: object) -> None:
+            leasehold.get(url, {"q": 1})
+            leasehold.get(url, pairs)
+            leasehold.get(url, "q=1")
+            leasehold.post(url, {"a": 1})
+            leasehold.post(url, None, {"a": 1})
+            leasehold.put(url, pairs)
+            leasehold.patch(url, b"raw")
+            leasehold.delete(url, json=[1])
+            leasehold.request("get", url, {"q": 1})
+
+        host.call(run)
+        self.assertEqual([one.url for one in seen[:3]], [url + "?q=1", url + "?q=1&q=a+b", url + "?q=1"])
+        self.assertEqual([one.body for one in seen[3:8]], [b"a=1", b'{"a": 1}', b"q=1&q=a+b", b"raw", b"[1]"])
+        self.assertEqual((seen[8].method, seen[8].url), ("GET", url + "?q=1"))
+
+    def test_a_slip_in_an_option_is_told_by_the_call_s_own_name(self) -> None:
+        for call in [leasehold.get, leasehold.post]:
+            with self.assertRaisesRegex(TypeError, rf"^{call.__name__}\(\) got an unexpected keyword argument 'haeders'"):
+                call("https://a.example", haeders={})
+
+    def test_a_pair_of_timeouts_is_added_up(self) -> None:
+        told = []
+
+        class Listening(TestHost):
+            def send(self, *request: object) -> tuple:  # type: ignore[override]
+                told.append(request[-1])
+                return 200, [], b""
+
+        for timeout in [None, 0.0001, 3, (3, 10), (3.05, None)]:
+            Listening().call(lambda ctx, _: leasehold.get("https://a.example", timeout=timeout).status_code)
+        self.assertEqual(told, [None, 1, 3000, 13000, None])
+
     def test_a_header_is_text_bytes_or_a_number_and_none_is_left_out(self) -> None:
         host, seen = TestHost(), []
         host.answer = lambda request: seen.append(request) or reply()

@@ -48,6 +48,7 @@ pub(super) const TEMPLATE_PYTHON: &[Embedded] = &[
         path: "plugin-name.toml",
         content: include_bytes!("../../../../host/templates/python/plugin-name.toml"),
     },
+    Embedded { path: "pyproject.toml", content: include_bytes!("../../../../host/templates/python/pyproject.toml") },
     Embedded { path: "src/handler.py", content: include_bytes!("../../../../host/templates/python/src/handler.py") },
     Embedded { path: "test", content: include_bytes!("../../../../host/templates/python/test") },
     Embedded {
