@@ -18,7 +18,15 @@ typedef struct {
     size_t len;
 } table;
 
+#define SLOT_MS UINT64_C(1735689600000)
+#define FIRST_ATTEMPT                                                                                                        \
+    {                                                                                                                        \
+        .id = "test-run", .tenant = "test", .job = "job", .slot_ms = SLOT_MS, .attempt = 1, .max_attempts = 3,               \
+        .fence = SLOT_MS * 1024 + 1, .reason = "schedule"                                                                    \
+    }
+
 static struct {
+    lh_run run;
     bool stops;
     unsigned checks;
     lh_buf reason;
@@ -27,7 +35,7 @@ static struct {
     uint64_t done, total;
     lh_buf log;
     unsigned failures;
-} host;
+} host = {.run = FIRST_ATTEMPT};
 
 /* ---- Tables, in the order of their keys ---- */
 
@@ -90,9 +98,19 @@ void lh_test_reset(void) {
     clear(&host.state);
     lh_clear(&host.log);
     lh_clear(&host.reason);
+    host.run = (lh_run)FIRST_ATTEMPT;
     host.stops = false;
     host.answer = NULL;
     host.done = host.total = 0;
+}
+
+lh_run *lh_test_run(void) { return &host.run; }
+
+void lh_test_next_attempt(void) {
+    host.run.attempt++;
+    host.run.fence++;
+    host.run.reason = "takeover";
+    host.stops = false;
 }
 
 void lh_test_stop_after(unsigned checks, const char *reason) {
@@ -128,7 +146,21 @@ int lh_test_end(void) {
     return host.failures ? 1 : 0;
 }
 
-static job_string_t text(const char *from) { return (job_string_t){(uint8_t *)copy_of(from, strlen(from)), strlen(from)}; }
+/* As the bindings have it, which allocate nothing for what is empty. */
+static job_string_t text(const char *from) {
+    if (!*from)
+        return (job_string_t){0};
+    return (job_string_t){(uint8_t *)copy_of(from, strlen(from)), strlen(from)};
+}
+
+static job_list_tuple2_string_string_t pairs_of(const lh_field *fields, size_t count) {
+    job_list_tuple2_string_string_t pairs = {0};
+    if (count && !(pairs.ptr = calloc(count, sizeof *pairs.ptr)))
+        abort();
+    for (; pairs.len < count; pairs.len++)
+        pairs.ptr[pairs.len] = (job_tuple2_string_string_t){text(fields[pairs.len].key), text(fields[pairs.len].value)};
+    return pairs;
+}
 
 static job_list_u8_t bytes(const lh_buf *from) {
     if (from->len == 0)
@@ -183,10 +215,12 @@ static void keep(lh_test_result *result, exports_leasehold_job_handler_handler_e
 }
 
 lh_test_result lh_test_call_bytes(lh_slice payload) {
-    const uint64_t slot = 1735689600000;
+    const lh_run *run = &host.run;
+    job_list_tuple2_string_string_t metadata = pairs_of(run->metadata, run->metadata_len);
     exports_leasehold_job_handler_run_info_t info = {
-        .run_id = text("test-run"), .tenant = text("test"), .job = text("job"), .slot_ms = slot, .attempt = 1,
-        .max_attempts = 3, .fence = slot * 1024 + 1, .reason = text("schedule"),
+        .run_id = text(run->id), .tenant = text(run->tenant), .job = text(run->job), .slot_ms = run->slot_ms,
+        .attempt = run->attempt, .max_attempts = run->max_attempts, .fence = run->fence, .reason = text(run->reason),
+        .metadata = {metadata.ptr, metadata.len},
     };
     exports_leasehold_job_handler_payload_t input = {0}, output;
     exports_leasehold_job_handler_handler_error_t error;
@@ -382,13 +416,9 @@ static lh_field *fields_of(const job_list_tuple2_string_string_t *pairs) {
 }
 
 static void give(lh_response *answer, leasehold_job_http_response_t *ret) {
-    *ret = (leasehold_job_http_response_t){.status = answer->status, .body = bytes(&answer->body)};
-    if (answer->headers_len)
-        ret->headers.ptr = calloc(answer->headers_len, sizeof *ret->headers.ptr);
-    for (; ret->headers.len < answer->headers_len; ret->headers.len++) {
-        lh_field *field = &answer->headers[ret->headers.len];
-        ret->headers.ptr[ret->headers.len] = (job_tuple2_string_string_t){text(field->key), text(field->value)};
-    }
+    *ret = (leasehold_job_http_response_t){
+        .status = answer->status, .headers = pairs_of(answer->headers, answer->headers_len), .body = bytes(&answer->body),
+    };
 }
 
 bool leasehold_job_http_send(leasehold_job_http_request_t *request, leasehold_job_http_response_t *ret,

@@ -11,7 +11,9 @@
 /* What the handler under test does is what its payload says first. */
 lh_outcome lh_handle(lh_run *run, lh_slice input, lh_buf *output) {
     if (lh_equal(input, "echo")) {
-        lh_printf(output, "%s %s/%s %u", run->id, run->tenant, run->job, run->attempt);
+        lh_printf(output, "%s %s/%s %u %s", run->id, run->tenant, run->job, run->attempt, run->reason);
+        for (size_t i = 0; i < run->metadata_len; i++)
+            lh_printf(output, " %s=%s", run->metadata[i].key, run->metadata[i].value);
         return LH_SUCCESS;
     }
     if (lh_equal(input, "fail")) {
@@ -52,9 +54,27 @@ static void call(const char *payload, lh_outcome outcome, const char *output, co
 
 static void a_handler_is_called_with_its_run(void) {
     lh_test_reset();
-    call("echo", LH_SUCCESS, "test-run test/job 1", "");
+    call("echo", LH_SUCCESS, "test-run test/job 1 schedule", "");
     call("", LH_SUCCESS, "", "");
     call("relent", LH_SUCCESS, "", "");
+}
+
+static void the_next_attempt_finds_what_the_one_before_has_saved(void) {
+    lh_buf got = {0};
+    bool found;
+    lh_test_reset();
+    lh_test_run()->metadata = (lh_field[]){{"trace", "7"}, {"empty", ""}};
+    lh_test_run()->metadata_len = 2;
+    uint64_t fence = lh_test_run()->fence;
+    lh_save_state(lh_str("here"));
+    lh_test_stop_after(0, "stopping");
+    lh_test_next_attempt();
+    lh_test_expect(lh_should_continue() && lh_test_run()->fence > fence);
+    call("echo", LH_SUCCESS, "test-run test/job 2 takeover trace=7 empty=", "");
+    lh_test_expect(lh_load_state(&got, &found) == LH_OK && found && lh_equal(lh_slice_of(&got), "here"));
+    lh_free(&got);
+    lh_test_reset();
+    call("echo", LH_SUCCESS, "test-run test/job 1 schedule", "");
 }
 
 static void a_failure_has_code_message_and_details(void) {
@@ -223,6 +243,7 @@ static void broken_json_is_not_read(void) {
 
 int main(void) {
     a_handler_is_called_with_its_run();
+    the_next_attempt_finds_what_the_one_before_has_saved();
     a_failure_has_code_message_and_details();
     a_stopped_run_is_cancelled();
     a_test_answers_requests_itself();
