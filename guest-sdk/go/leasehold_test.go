@@ -41,6 +41,23 @@ func TestJSONGoesInAndOutAndStaysAsItIs(t *testing.T) {
 	}
 }
 
+func TestOneHandlerIsRegisteredAndNeverNil(t *testing.T) {
+	register := func(handler func(context.Context, *leasehold.Run, input) (string, error)) (why any) {
+		defer func() { why = recover() }()
+		leasehold.Handle(handler)
+		return nil
+	}
+	for _, want := range []string{"with nil", "", "twice"} {
+		handler := greet
+		if want == "with nil" {
+			handler = nil
+		}
+		if why := fmt.Sprint(register(handler)); !strings.Contains(why, want) || want == "" && why != "<nil>" {
+			t.Errorf("%q: %s", want, why)
+		}
+	}
+}
+
 func TestAPayloadThatDoesNotFitIsPermanent(t *testing.T) {
 	_, err := call(leaseholdtest.New(), `{"name": 1}`)
 	var failed *leasehold.Error

@@ -185,6 +185,7 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
 pub(super) const SDK_GO: &[Embedded] = &[
     Embedded { path: ".gitignore", content: include_bytes!("../../../../guest-sdk/go/.gitignore") },
     Embedded { path: "README.md", content: include_bytes!("../../../../guest-sdk/go/README.md") },
+    Embedded { path: "cmd/embed/calls.go", content: include_bytes!("../../../../guest-sdk/go/cmd/embed/calls.go") },
     Embedded {
         path: "cmd/embed/component-type.bin",
         content: include_bytes!("../../../../guest-sdk/go/cmd/embed/component-type.bin"),
