@@ -144,6 +144,10 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
         content: include_bytes!("../../../../guest-sdk/python/leasehold/__init__.py"),
     },
     Embedded {
+        path: "leasehold/_build.py",
+        content: include_bytes!("../../../../guest-sdk/python/leasehold/_build.py"),
+    },
+    Embedded {
         path: "leasehold/_context.py",
         content: include_bytes!("../../../../guest-sdk/python/leasehold/_context.py"),
     },
@@ -172,6 +176,10 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
     },
     Embedded { path: "requirements.txt", content: include_bytes!("../../../../guest-sdk/python/requirements.txt") },
     Embedded { path: "tests/__init__.py", content: include_bytes!("../../../../guest-sdk/python/tests/__init__.py") },
+    Embedded {
+        path: "tests/test_build.py",
+        content: include_bytes!("../../../../guest-sdk/python/tests/test_build.py"),
+    },
     Embedded {
         path: "tests/test_context.py",
         content: include_bytes!("../../../../guest-sdk/python/tests/test_context.py"),
