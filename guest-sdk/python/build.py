@@ -52,14 +52,15 @@ def main() -> None:
         command += ["leasehold_plugin", "--python-path", app, "--python-path", plugin, "--output", built]
         # Without a virtual environment's packages: what a plugin needs lies in its folder.
         environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-        ended = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        ended = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+        )
         # As the plugin sees its folders, the second one is the author's.
         said, failed = (told(app / name).replace('"/1/', f'"{given.folder}/') for name in ("said.txt", "failed.txt"))
-        sys.stderr.write(said + failed)
+        sys.stderr.write(said + (failed or ended.stdout))
         if failed:
             sys.exit(f"build.py: {given.module} cannot be loaded (above: why)")
         if ended.returncode:
-            sys.stderr.buffer.write(ended.stdout)
             sys.exit(f"build.py: componentize-py failed with {ended.returncode} (above: why)")
         given.output.parent.mkdir(parents=True, exist_ok=True)
         # By rename, so that a host that watches the folder never sees half of it.
