@@ -308,6 +308,18 @@ void leasehold_job_progress_update(uint64_t done, uint64_t *maybe_total, job_str
     host.total = maybe_total ? *maybe_total : 0;
 }
 
+/* Bytes of a key; of a value, a checkpoint or a request's body. */
+#define MAX_KEY 512
+#define MAX_VALUE (1 << 20)
+
+static bool fits(const job_string_t *key, size_t value, leasehold_job_kv_kv_error_t *err) {
+    if (key->len <= MAX_KEY && value <= MAX_VALUE)
+        return true;
+    err->tag = LEASEHOLD_JOB_KV_KV_ERROR_TOO_LARGE;
+    err->val.too_large = key->len > MAX_KEY ? MAX_KEY : MAX_VALUE;
+    return false;
+}
+
 static void look_up(table *t, const char *key, job_option_list_u8_t *ret) {
     entry *known = find(t, key);
     *ret = (job_option_list_u8_t){.is_some = known != NULL};
@@ -322,13 +334,18 @@ bool leasehold_job_state_load(job_option_list_u8_t *ret, leasehold_job_state_sta
 }
 
 bool leasehold_job_state_save(job_list_u8_t *data, leasehold_job_state_state_error_t *err) {
-    (void)err;
+    if (data->len > MAX_VALUE) {
+        *err = (leasehold_job_state_state_error_t){.tag = LEASEHOLD_JOB_STATE_STATE_ERROR_TOO_LARGE};
+        err->val.too_large = MAX_VALUE;
+        return false;
+    }
     set(&host.state, "", (lh_slice){(char *)data->ptr, data->len});
     return true;
 }
 
 bool leasehold_job_kv_get(job_string_t *key, job_option_list_u8_t *ret, leasehold_job_kv_kv_error_t *err) {
-    (void)err;
+    if (!fits(key, 0, err))
+        return false;
     char *name = name_of(key);
     look_up(&host.kv, name, ret);
     free(name);
@@ -336,7 +353,8 @@ bool leasehold_job_kv_get(job_string_t *key, job_option_list_u8_t *ret, leasehol
 }
 
 bool leasehold_job_kv_set(job_string_t *key, job_list_u8_t *value, leasehold_job_kv_kv_error_t *err) {
-    (void)err;
+    if (!fits(key, value->len, err))
+        return false;
     char *name = name_of(key);
     set(&host.kv, name, (lh_slice){(char *)value->ptr, value->len});
     free(name);
@@ -344,7 +362,8 @@ bool leasehold_job_kv_set(job_string_t *key, job_list_u8_t *value, leasehold_job
 }
 
 bool leasehold_job_kv_delete(job_string_t *key, bool *ret, leasehold_job_kv_kv_error_t *err) {
-    (void)err;
+    if (!fits(key, 0, err))
+        return false;
     char *name = name_of(key);
     *ret = delete (&host.kv, name);
     free(name);
@@ -353,7 +372,8 @@ bool leasehold_job_kv_delete(job_string_t *key, bool *ret, leasehold_job_kv_kv_e
 
 bool leasehold_job_kv_list_keys(job_string_t *prefix, job_string_t *maybe_after, uint32_t limit, job_list_string_t *ret,
                                 leasehold_job_kv_kv_error_t *err) {
-    (void)err;
+    if (!fits(prefix, 0, err) || (maybe_after && !fits(maybe_after, 0, err)))
+        return false;
     char *begins = name_of(prefix), *after = maybe_after ? name_of(maybe_after) : NULL;
     *ret = (job_list_string_t){calloc(host.kv.len + 1, sizeof(job_string_t)), 0};
     if (!ret->ptr)
@@ -372,6 +392,8 @@ bool leasehold_job_kv_list_keys(job_string_t *prefix, job_string_t *maybe_after,
 
 bool leasehold_job_kv_compare_and_set(job_string_t *key, job_list_u8_t *maybe_expected, job_list_u8_t *value, bool *ret,
                                       leasehold_job_kv_kv_error_t *err) {
+    if (!fits(key, value->len, err))
+        return false;
     char *name = name_of(key);
     entry *known = find(&host.kv, name);
     *ret = !known == !maybe_expected;
@@ -402,7 +424,7 @@ static void fail_request(lh_status status, const char *url, leasehold_job_http_h
     if (status == LH_DENIED || status == LH_INVALID || status == LH_UNREACHABLE || status == LH_OTHER)
         err->val.denied = text(url);
     if (status == LH_TOO_LARGE)
-        err->val.too_large = 1 << 20;
+        err->val.too_large = MAX_VALUE;
 }
 
 /* The fields of a request or response, in memory of their own. */
@@ -432,7 +454,7 @@ bool leasehold_job_http_send(leasehold_job_http_request_t *request, leasehold_jo
         .timeout_ms = request->timeout_ms.is_some ? request->timeout_ms.val : 0,
     };
     lh_response answer = {0};
-    lh_status status = host.answer ? host.answer(&asked, &answer) : LH_DENIED;
+    lh_status status = !host.answer ? LH_DENIED : body.len > MAX_VALUE ? LH_TOO_LARGE : host.answer(&asked, &answer);
     if (status)
         fail_request(status, url, err);
     else

@@ -152,6 +152,39 @@ static void state_and_keys_are_kept(void) {
     lh_free(&got);
 }
 
+static void expect_too_large(lh_status status, uint64_t limit) {
+    lh_test_expect(status == LH_TOO_LARGE && lh_last_limit() == limit);
+}
+
+static void what_is_too_large_for_the_host_is_refused(void) {
+    enum { KEY = 512, VALUE = 1 << 20 };
+    lh_buf long_key = {0}, large = {0};
+    bool found;
+    for (int i = 0; i <= KEY; i++)
+        lh_puts(&long_key, "k");
+    while (large.len <= VALUE)
+        lh_put(&large, lh_slice_of(&long_key));
+    large.len = VALUE + 1;
+    lh_test_reset();
+    expect_too_large(lh_kv_get(long_key.data, NULL, &found), KEY);
+    expect_too_large(lh_kv_set(long_key.data, lh_str("")), KEY);
+    expect_too_large(lh_kv_delete(long_key.data, &found), KEY);
+    expect_too_large(lh_kv_list(long_key.data, NULL, 1, NULL, NULL), KEY);
+    expect_too_large(lh_kv_list("", long_key.data, 1, NULL, NULL), KEY);
+    expect_too_large(lh_kv_compare_and_set(long_key.data, NULL, lh_str(""), &found), KEY);
+    expect_too_large(lh_kv_set("k", lh_slice_of(&large)), VALUE);
+    expect_too_large(lh_kv_compare_and_set("k", NULL, lh_slice_of(&large), &found), VALUE);
+    expect_too_large(lh_save_state(lh_slice_of(&large)), VALUE);
+    lh_slice body = lh_slice_of(&large);
+    lh_response response;
+    lh_test_answer(too_late);
+    expect_too_large(lh_send(&(lh_request){.url = "https://api.example.com/", .body = &body}, &response), VALUE);
+    large.len = VALUE;
+    lh_test_expect(lh_kv_set(long_key.data + 1, lh_slice_of(&large)) == LH_OK);
+    lh_free(&long_key);
+    lh_free(&large);
+}
+
 static void settings_keys_progress_and_logs_reach_the_host(void) {
     lh_buf got = {0};
     uint64_t done, total;
@@ -248,6 +281,7 @@ int main(void) {
     a_stopped_run_is_cancelled();
     a_test_answers_requests_itself();
     state_and_keys_are_kept();
+    what_is_too_large_for_the_host_is_refused();
     settings_keys_progress_and_logs_reach_the_host();
     what_the_host_would_trap_on_ends_the_tests();
     json_is_read_where_it_stands();

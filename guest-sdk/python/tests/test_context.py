@@ -116,6 +116,25 @@ class Storage(unittest.TestCase):
             Full().call(lambda ctx, _: ctx.kv.set("a", "b"))
         self.assertEqual((caught.exception.case, caught.exception.limit), ("over-quota", 7))
 
+    def test_what_is_too_large_for_the_host_is_not_kept(self) -> None:
+        host, long, large = TestHost(), "k" * 513, bytes((1 << 20) + 1)
+        for limit, keep in [
+            (512, lambda ctx, _: ctx.kv.get(long)),
+            (512, lambda ctx, _: ctx.kv.set(long, b"")),
+            (512, lambda ctx, _: ctx.kv.delete(long)),
+            (512, lambda ctx, _: ctx.kv.list(long)),
+            (512, lambda ctx, _: ctx.kv.list("", after=long)),
+            (512, lambda ctx, _: ctx.kv.compare_and_set(long, None, b"")),
+            (1 << 20, lambda ctx, _: ctx.kv.set("k", large)),
+            (1 << 20, lambda ctx, _: ctx.kv.compare_and_set("k", None, large)),
+            (1 << 20, lambda ctx, _: ctx.state.save_bytes(large)),
+        ]:
+            with self.assertRaises(StorageError) as caught:
+                host.call(keep)
+            self.assertEqual((caught.exception.case, caught.exception.limit), ("too-large", limit))
+        self.assertEqual((host.values, host.saved), ({}, None))
+        host.call(lambda ctx, _: ctx.kv.set(long[1:], large[1:]))
+
     def test_settings_have_a_default(self) -> None:
         host = TestHost()
         host.settings["REGION"] = "eu"
@@ -203,6 +222,24 @@ class Requests(unittest.TestCase):
         with self.assertRaises(UnicodeDecodeError):
             host.call(lambda ctx, _: leasehold.get("https://a.example", headers={"X-One": b"\xff"}))
         self.assertEqual(len(seen), 1)
+
+    def test_what_the_host_does_not_send_is_not_answered(self) -> None:
+        host, url = TestHost(), "https://a.example"
+        host.answer = lambda _: reply()
+        host.call(lambda ctx, _: leasehold.post(url, b"", headers={"X-Note": "grüße\t"}).status_code)
+        for url, headers, body, why in [
+            ("/orders", {}, b"", "invalid: the URL cannot be used: it is not a URL: relative URL without a base"),
+            ("ftp://a", {}, b"", "invalid: the URL cannot be used: its scheme is neither https nor http"),
+            (url + "/ b", {}, b"", "invalid: the URL cannot be used: it contains a space or a control character"),
+            (url, {"x note": "a"}, b"", 'invalid: "x note" is no header\'s name'),
+            (url, {"x-note": "a\nb"}, b"", "invalid: the header x-note has a value that cannot be sent"),
+            (url, {f"x-{n}": "a" for n in range(101)}, b"", "invalid: it has 101 headers, more than 100"),
+            (url, {"x-note": "a" * 65536}, b"", "65536"),
+            (url, {}, bytes((1 << 20) + 1), "1048576"),
+        ]:
+            with self.assertRaises(HttpError) as caught:
+                host.call(lambda ctx, _: leasehold.post(url, body, headers=headers).status_code)
+            self.assertIn(why, str(caught.exception))
 
     def test_a_status_is_retryable_where_another_try_may_help(self) -> None:
         for status, kind in [(503, Retryable), (429, Retryable), (404, Permanent)]:

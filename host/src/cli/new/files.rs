@@ -82,6 +82,10 @@ pub(super) const SDK_RUST: &[Embedded] = &[
     Embedded { path: "src/error.rs", content: include_bytes!("../../../../guest-sdk/rust/src/error.rs") },
     Embedded { path: "src/host.rs", content: include_bytes!("../../../../guest-sdk/rust/src/host.rs") },
     Embedded { path: "src/host/native.rs", content: include_bytes!("../../../../guest-sdk/rust/src/host/native.rs") },
+    Embedded {
+        path: "src/host/native/limits.rs",
+        content: include_bytes!("../../../../guest-sdk/rust/src/host/native/limits.rs"),
+    },
     Embedded { path: "src/host/wasm.rs", content: include_bytes!("../../../../guest-sdk/rust/src/host/wasm.rs") },
     Embedded { path: "src/http.rs", content: include_bytes!("../../../../guest-sdk/rust/src/http.rs") },
     Embedded { path: "src/lib.rs", content: include_bytes!("../../../../guest-sdk/rust/src/lib.rs") },
@@ -320,6 +324,14 @@ pub(super) const SDK_GO: &[Embedded] = &[
     Embedded {
         path: "leaseholdtest/host.go",
         content: include_bytes!("../../../../guest-sdk/go/leaseholdtest/host.go"),
+    },
+    Embedded {
+        path: "leaseholdtest/limits.go",
+        content: include_bytes!("../../../../guest-sdk/go/leaseholdtest/limits.go"),
+    },
+    Embedded {
+        path: "leaseholdtest/limits_test.go",
+        content: include_bytes!("../../../../guest-sdk/go/leaseholdtest/limits_test.go"),
     },
     Embedded { path: "log.go", content: include_bytes!("../../../../guest-sdk/go/log.go") },
     Embedded { path: "panic.go", content: include_bytes!("../../../../guest-sdk/go/panic.go") },
