@@ -38,9 +38,14 @@ static job_list_u8_t bytes_to_host(lh_slice bytes) { return (job_list_u8_t){(uin
 static job_string_t buf_to_host(const lh_buf *buf) { return (job_string_t){(uint8_t *)buf->data, buf->len}; }
 
 /* What is not UTF-8 the host would not take; in text for people it becomes U+FFFD. */
-static void make_utf8(lh_buf *buf) {
+static lh_buf utf8(lh_slice text) {
     lh_buf checked = {0};
-    lh_put_utf8(&checked, lh_slice_of(buf));
+    lh_put_utf8(&checked, text);
+    return checked;
+}
+
+static void make_utf8(lh_buf *buf) {
+    lh_buf checked = utf8(lh_slice_of(buf));
     lh_free(buf);
     *buf = checked;
 }
@@ -123,10 +128,17 @@ void lh_detail(lh_run *run, const char *key, const char *value) {
     struct lh_failure *f = run->failure;
     f->details = grown(f->details, (f->details_len + 1) * 2 * sizeof *f->details);
     lh_buf *pair = f->details + 2 * f->details_len++;
-    pair[0] = pair[1] = (lh_buf){0};
-    lh_puts(&pair[0], key);
-    lh_puts(&pair[1], value);
-    make_utf8(&pair[1]);
+    pair[0] = utf8(lh_str(key));
+    pair[1] = utf8(lh_str(value));
+}
+
+/* Of one that the handler thought better of. */
+static void free_failure(struct lh_failure *f) {
+    lh_free(&f->code);
+    lh_free(&f->message);
+    for (size_t i = 0; i < 2 * f->details_len; i++)
+        lh_free(&f->details[i]);
+    free(f->details);
 }
 
 /* The bindings' copy of a failure, which they free. */
@@ -167,6 +179,8 @@ bool exports_leasehold_job_handler_handle(exports_leasehold_job_handler_run_info
     free((char *)run.job);
     free((char *)run.reason);
     lh_free(&last.text);
+    if (outcome == LH_SUCCESS || outcome == LH_CANCELLED)
+        free_failure(&failed);
     if (outcome == LH_SUCCESS) {
         if (returned.len == 0)
             lh_free(&returned);
@@ -217,8 +231,10 @@ void lh_idempotency_key(const char *operation, lh_buf *key) {
 }
 
 void lh_progress(uint64_t done, uint64_t total, const char *message) {
-    job_string_t text = to_host(message);
+    lh_buf checked = utf8(lh_str(message));
+    job_string_t text = buf_to_host(&checked);
     leasehold_job_progress_update(done, total ? &total : NULL, &text);
+    lh_free(&checked);
 }
 
 /* ---- The run's log ---- */
@@ -232,9 +248,13 @@ static void log_line(lh_level level, const lh_field *fields, size_t count, const
     lh_vprintf(&message, format, arguments);
     make_utf8(&message);
     job_string_t target = to_host("c"), text = buf_to_host(&message);
-    job_list_tuple2_string_string_t pairs = fields_to_host(fields, count);
+    lh_field *checked = count ? grown(NULL, count * sizeof *checked) : NULL;
+    for (size_t i = 0; i < count; i++)
+        checked[i] = (lh_field){utf8(lh_str(fields[i].key)).data, utf8(lh_str(fields[i].value)).data};
+    job_list_tuple2_string_string_t pairs = fields_to_host(checked, count);
     leasehold_job_log_emit((leasehold_job_log_level_t)level, &target, &text, &pairs);
     free(pairs.ptr);
+    free_fields(checked, count);
     lh_free(&message);
 }
 

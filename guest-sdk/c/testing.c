@@ -18,7 +18,15 @@ typedef struct {
     size_t len;
 } table;
 
+#define SLOT_MS UINT64_C(1735689600000)
+#define FIRST_ATTEMPT                                                                                                        \
+    {                                                                                                                        \
+        .id = "test-run", .tenant = "test", .job = "job", .slot_ms = SLOT_MS, .attempt = 1, .max_attempts = 3,               \
+        .fence = SLOT_MS * 1024 + 1, .reason = "schedule"                                                                    \
+    }
+
 static struct {
+    lh_run run;
     bool stops;
     unsigned checks;
     lh_buf reason;
@@ -27,7 +35,7 @@ static struct {
     uint64_t done, total;
     lh_buf log;
     unsigned failures;
-} host;
+} host = {.run = FIRST_ATTEMPT};
 
 /* ---- Tables, in the order of their keys ---- */
 
@@ -90,9 +98,19 @@ void lh_test_reset(void) {
     clear(&host.state);
     lh_clear(&host.log);
     lh_clear(&host.reason);
+    host.run = (lh_run)FIRST_ATTEMPT;
     host.stops = false;
     host.answer = NULL;
     host.done = host.total = 0;
+}
+
+lh_run *lh_test_run(void) { return &host.run; }
+
+void lh_test_next_attempt(void) {
+    host.run.attempt++;
+    host.run.fence++;
+    host.run.reason = "takeover";
+    host.stops = false;
 }
 
 void lh_test_stop_after(unsigned checks, const char *reason) {
@@ -128,7 +146,21 @@ int lh_test_end(void) {
     return host.failures ? 1 : 0;
 }
 
-static job_string_t text(const char *from) { return (job_string_t){(uint8_t *)copy_of(from, strlen(from)), strlen(from)}; }
+/* As the bindings have it, which allocate nothing for what is empty. */
+static job_string_t text(const char *from) {
+    if (!*from)
+        return (job_string_t){0};
+    return (job_string_t){(uint8_t *)copy_of(from, strlen(from)), strlen(from)};
+}
+
+static job_list_tuple2_string_string_t pairs_of(const lh_field *fields, size_t count) {
+    job_list_tuple2_string_string_t pairs = {0};
+    if (count && !(pairs.ptr = calloc(count, sizeof *pairs.ptr)))
+        abort();
+    for (; pairs.len < count; pairs.len++)
+        pairs.ptr[pairs.len] = (job_tuple2_string_string_t){text(fields[pairs.len].key), text(fields[pairs.len].value)};
+    return pairs;
+}
 
 static job_list_u8_t bytes(const lh_buf *from) {
     if (from->len == 0)
@@ -136,7 +168,30 @@ static job_list_u8_t bytes(const lh_buf *from) {
     return (job_list_u8_t){(uint8_t *)copy_of(from->data, from->len), from->len};
 }
 
-static char *name_of(const job_string_t *from) { return copy_of((char *)from->ptr, from->len); }
+/* What the host is told. It traps on a string that is not UTF-8, so this ends the tests. */
+static lh_slice told(const job_string_t *from) {
+    lh_slice given = {(char *)from->ptr, from->len};
+    lh_buf checked = {0};
+    lh_put_utf8(&checked, given);
+    if (checked.len != given.len) {
+        fprintf(stderr, "the host was given a text that is not UTF-8, on which it traps: \"%s\"\n", checked.data);
+        abort();
+    }
+    lh_free(&checked);
+    return given;
+}
+
+static char *name_of(const job_string_t *from) {
+    lh_slice name = told(from);
+    return copy_of(name.data, name.len);
+}
+
+/* Adds `key=value`. */
+static void put_pair(lh_buf *buf, const job_tuple2_string_string_t *pair) {
+    lh_put(buf, told(&pair->f0));
+    lh_puts(buf, "=");
+    lh_put(buf, told(&pair->f1));
+}
 
 static void keep(lh_test_result *result, exports_leasehold_job_handler_handler_error_t *error) {
     result->outcome = LH_CANCELLED;
@@ -145,13 +200,14 @@ static void keep(lh_test_result *result, exports_leasehold_job_handler_handler_e
     bool again = error->tag == LEASEHOLD_JOB_TYPES_HANDLER_ERROR_RETRYABLE;
     leasehold_job_types_error_info_t *info = again ? &error->val.retryable : &error->val.permanent;
     result->outcome = again ? LH_RETRYABLE : LH_PERMANENT;
-    lh_put(&result->code, (lh_slice){(char *)info->code.ptr, info->code.len});
-    lh_put(&result->message, (lh_slice){(char *)info->message.ptr, info->message.len});
+    lh_put(&result->code, told(&info->code));
+    lh_put(&result->message, told(&info->message));
     free(info->code.ptr);
     free(info->message.ptr);
     for (size_t i = 0; i < info->details.len; i++) {
         job_tuple2_string_string_t *pair = &info->details.ptr[i];
-        lh_printf(&result->details, "%.*s=%.*s\n", (int)pair->f0.len, pair->f0.ptr, (int)pair->f1.len, pair->f1.ptr);
+        put_pair(&result->details, pair);
+        lh_puts(&result->details, "\n");
         free(pair->f0.ptr);
         free(pair->f1.ptr);
     }
@@ -159,10 +215,12 @@ static void keep(lh_test_result *result, exports_leasehold_job_handler_handler_e
 }
 
 lh_test_result lh_test_call_bytes(lh_slice payload) {
-    const uint64_t slot = 1735689600000;
+    const lh_run *run = &host.run;
+    job_list_tuple2_string_string_t metadata = pairs_of(run->metadata, run->metadata_len);
     exports_leasehold_job_handler_run_info_t info = {
-        .run_id = text("test-run"), .tenant = text("test"), .job = text("job"), .slot_ms = slot, .attempt = 1,
-        .max_attempts = 3, .fence = slot * 1024 + 1, .reason = text("schedule"),
+        .run_id = text(run->id), .tenant = text(run->tenant), .job = text(run->job), .slot_ms = run->slot_ms,
+        .attempt = run->attempt, .max_attempts = run->max_attempts, .fence = run->fence, .reason = text(run->reason),
+        .metadata = {metadata.ptr, metadata.len},
     };
     exports_leasehold_job_handler_payload_t input = {0}, output;
     exports_leasehold_job_handler_handler_error_t error;
@@ -221,7 +279,8 @@ bool leasehold_job_control_sleep(uint64_t ms) {
 
 void leasehold_job_control_idempotency_key(job_string_t *operation, job_string_t *ret) {
     lh_buf key = {0};
-    lh_printf(&key, "test:%.*s", (int)operation->len, operation->ptr);
+    lh_puts(&key, "test:");
+    lh_put(&key, told(operation));
     *ret = text(key.data);
     lh_free(&key);
 }
@@ -233,19 +292,32 @@ void leasehold_job_log_emit(leasehold_job_log_level_t level, job_string_t *targe
     const char *levels[] = {"trace", "debug", "info", "warn", "error"};
     (void)target;
     size_t from = host.log.len;
-    lh_printf(&host.log, "%s %.*s", levels[level], (int)message->len, message->ptr);
+    lh_printf(&host.log, "%s ", levels[level]);
+    lh_put(&host.log, told(message));
     for (size_t i = 0; i < fields->len; i++) {
-        job_tuple2_string_string_t *pair = &fields->ptr[i];
-        lh_printf(&host.log, " %.*s=%.*s", (int)pair->f0.len, pair->f0.ptr, (int)pair->f1.len, pair->f1.ptr);
+        lh_puts(&host.log, " ");
+        put_pair(&host.log, &fields->ptr[i]);
     }
     lh_puts(&host.log, "\n");
     fputs(host.log.data + from, stderr);
 }
 
 void leasehold_job_progress_update(uint64_t done, uint64_t *maybe_total, job_string_t *message) {
-    (void)message;
+    told(message);
     host.done = done;
     host.total = maybe_total ? *maybe_total : 0;
+}
+
+/* Bytes of a key; of a value, a checkpoint or a request's body. */
+#define MAX_KEY 512
+#define MAX_VALUE (1 << 20)
+
+static bool fits(const job_string_t *key, size_t value, leasehold_job_kv_kv_error_t *err) {
+    if (key->len <= MAX_KEY && value <= MAX_VALUE)
+        return true;
+    err->tag = LEASEHOLD_JOB_KV_KV_ERROR_TOO_LARGE;
+    err->val.too_large = key->len > MAX_KEY ? MAX_KEY : MAX_VALUE;
+    return false;
 }
 
 static void look_up(table *t, const char *key, job_option_list_u8_t *ret) {
@@ -262,13 +334,18 @@ bool leasehold_job_state_load(job_option_list_u8_t *ret, leasehold_job_state_sta
 }
 
 bool leasehold_job_state_save(job_list_u8_t *data, leasehold_job_state_state_error_t *err) {
-    (void)err;
+    if (data->len > MAX_VALUE) {
+        *err = (leasehold_job_state_state_error_t){.tag = LEASEHOLD_JOB_STATE_STATE_ERROR_TOO_LARGE};
+        err->val.too_large = MAX_VALUE;
+        return false;
+    }
     set(&host.state, "", (lh_slice){(char *)data->ptr, data->len});
     return true;
 }
 
 bool leasehold_job_kv_get(job_string_t *key, job_option_list_u8_t *ret, leasehold_job_kv_kv_error_t *err) {
-    (void)err;
+    if (!fits(key, 0, err))
+        return false;
     char *name = name_of(key);
     look_up(&host.kv, name, ret);
     free(name);
@@ -276,7 +353,8 @@ bool leasehold_job_kv_get(job_string_t *key, job_option_list_u8_t *ret, leasehol
 }
 
 bool leasehold_job_kv_set(job_string_t *key, job_list_u8_t *value, leasehold_job_kv_kv_error_t *err) {
-    (void)err;
+    if (!fits(key, value->len, err))
+        return false;
     char *name = name_of(key);
     set(&host.kv, name, (lh_slice){(char *)value->ptr, value->len});
     free(name);
@@ -284,7 +362,8 @@ bool leasehold_job_kv_set(job_string_t *key, job_list_u8_t *value, leasehold_job
 }
 
 bool leasehold_job_kv_delete(job_string_t *key, bool *ret, leasehold_job_kv_kv_error_t *err) {
-    (void)err;
+    if (!fits(key, 0, err))
+        return false;
     char *name = name_of(key);
     *ret = delete (&host.kv, name);
     free(name);
@@ -293,7 +372,8 @@ bool leasehold_job_kv_delete(job_string_t *key, bool *ret, leasehold_job_kv_kv_e
 
 bool leasehold_job_kv_list_keys(job_string_t *prefix, job_string_t *maybe_after, uint32_t limit, job_list_string_t *ret,
                                 leasehold_job_kv_kv_error_t *err) {
-    (void)err;
+    if (!fits(prefix, 0, err) || (maybe_after && !fits(maybe_after, 0, err)))
+        return false;
     char *begins = name_of(prefix), *after = maybe_after ? name_of(maybe_after) : NULL;
     *ret = (job_list_string_t){calloc(host.kv.len + 1, sizeof(job_string_t)), 0};
     if (!ret->ptr)
@@ -312,6 +392,8 @@ bool leasehold_job_kv_list_keys(job_string_t *prefix, job_string_t *maybe_after,
 
 bool leasehold_job_kv_compare_and_set(job_string_t *key, job_list_u8_t *maybe_expected, job_list_u8_t *value, bool *ret,
                                       leasehold_job_kv_kv_error_t *err) {
+    if (!fits(key, value->len, err))
+        return false;
     char *name = name_of(key);
     entry *known = find(&host.kv, name);
     *ret = !known == !maybe_expected;
@@ -342,7 +424,7 @@ static void fail_request(lh_status status, const char *url, leasehold_job_http_h
     if (status == LH_DENIED || status == LH_INVALID || status == LH_UNREACHABLE || status == LH_OTHER)
         err->val.denied = text(url);
     if (status == LH_TOO_LARGE)
-        err->val.too_large = 1 << 20;
+        err->val.too_large = MAX_VALUE;
 }
 
 /* The fields of a request or response, in memory of their own. */
@@ -356,13 +438,9 @@ static lh_field *fields_of(const job_list_tuple2_string_string_t *pairs) {
 }
 
 static void give(lh_response *answer, leasehold_job_http_response_t *ret) {
-    *ret = (leasehold_job_http_response_t){.status = answer->status, .body = bytes(&answer->body)};
-    if (answer->headers_len)
-        ret->headers.ptr = calloc(answer->headers_len, sizeof *ret->headers.ptr);
-    for (; ret->headers.len < answer->headers_len; ret->headers.len++) {
-        lh_field *field = &answer->headers[ret->headers.len];
-        ret->headers.ptr[ret->headers.len] = (job_tuple2_string_string_t){text(field->key), text(field->value)};
-    }
+    *ret = (leasehold_job_http_response_t){
+        .status = answer->status, .headers = pairs_of(answer->headers, answer->headers_len), .body = bytes(&answer->body),
+    };
 }
 
 bool leasehold_job_http_send(leasehold_job_http_request_t *request, leasehold_job_http_response_t *ret,
@@ -376,7 +454,7 @@ bool leasehold_job_http_send(leasehold_job_http_request_t *request, leasehold_jo
         .timeout_ms = request->timeout_ms.is_some ? request->timeout_ms.val : 0,
     };
     lh_response answer = {0};
-    lh_status status = host.answer ? host.answer(&asked, &answer) : LH_DENIED;
+    lh_status status = !host.answer ? LH_DENIED : body.len > MAX_VALUE ? LH_TOO_LARGE : host.answer(&asked, &answer);
     if (status)
         fail_request(status, url, err);
     else

@@ -9,7 +9,7 @@
  *     return lh_test_end();
  *
  * The host goes on until it is told to stop, does not really wait in lh_sleep, keeps state and key-values in memory, and
- * shows the run's log on standard error.
+ * shows the run's log on standard error. A text that is not UTF-8, on which the host traps, ends the tests.
  */
 #ifndef LEASEHOLD_TESTING_H
 #define LEASEHOLD_TESTING_H
@@ -28,6 +28,11 @@ typedef struct {
 
 /* The first attempt of the job test/job at 2025-01-01T00:00:00Z, of a host that has just started. */
 void lh_test_reset(void);
+/* What the host says of the run, to be changed before the handler is called: lh_test_run()->reason = "on-demand". */
+lh_run *lh_test_run(void);
+/* From now on it is the next attempt, which has taken over: state and all else that was kept are there, and nothing asks it
+ * to stop. */
+void lh_test_next_attempt(void);
 /* Calls lh_handle as the host does. */
 lh_test_result lh_test_call(const char *payload);
 lh_test_result lh_test_call_bytes(lh_slice payload);

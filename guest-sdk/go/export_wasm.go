@@ -15,9 +15,6 @@ import (
 //
 //go:noinline
 func export(handler untyped) {
-	if guest.Handler != nil {
-		panic("leasehold.Handle was called twice: a plugin has one handler")
-	}
 	guest.Handler = func(run host.Run, payload []byte) ([]byte, *host.Failed) {
 		// A logger that the plugin has set before, in an init function of its own, stays.
 		if slog.Default() == before {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,8 +46,16 @@ func JSONRequest(method, url string, value any) (*Request, error) {
 	return &Request{Method: method, URL: url, Header: [][2]string{{"content-type", "application/json"}}, Body: body}, nil
 }
 
-// Set adds a header.
+// Set sets a header, in place of all that have this name, in whatever case.
 func (r *Request) Set(name, value string) *Request {
+	isIt := func(pair [2]string) bool { return strings.EqualFold(pair[0], name) }
+	// A copy, as requests may begin with the same headers.
+	r.Header = slices.DeleteFunc(slices.Clone(r.Header), isIt)
+	return r.Add(name, value)
+}
+
+// Add adds a header beside those that have this name.
+func (r *Request) Add(name, value string) *Request {
 	r.Header = append(r.Header, [2]string{name, value})
 	return r
 }

@@ -54,14 +54,25 @@ import (
 	"leasehold/internal/host"
 )
 
-// Handle makes a function the handler that this plugin exports. Call it once, in an init function of package main.
+// Handle makes a function the handler that this plugin exports. Call it once, in an init function of package main. It
+// panics when it is called twice, or with nil.
 //
-// Natively it does nothing but check the function's shape, so that a plugin's tests run there.
+// Natively it does nothing else but check the function's shape, so that a plugin's tests run there.
 func Handle[I, O any](handler func(ctx context.Context, run *Run, input I) (O, error)) {
+	if handler == nil {
+		panic("leasehold.Handle was called with nil: it takes the handler")
+	}
+	if registered {
+		panic("leasehold.Handle was called twice: a plugin has one handler")
+	}
+	registered = true
 	export(func(ctx context.Context, run *Run, payload []byte) ([]byte, error) {
 		return Call(ctx, run, payload, handler)
 	})
 }
+
+// Whether there is a handler.
+var registered bool
 
 // Call calls a handler as the host does, with a payload of bytes; for tests, and for handlers that choose among others.
 func Call[I, O any](

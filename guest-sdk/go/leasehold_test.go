@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,23 @@ func TestJSONGoesInAndOutAndStaysAsItIs(t *testing.T) {
 	}
 	if output, err := call(leaseholdtest.New(), ""); err != nil || output != `"Hello,  & <all>"` {
 		t.Errorf("an empty payload: %s, %v", output, err)
+	}
+}
+
+func TestOneHandlerIsRegisteredAndNeverNil(t *testing.T) {
+	register := func(handler func(context.Context, *leasehold.Run, input) (string, error)) (why any) {
+		defer func() { why = recover() }()
+		leasehold.Handle(handler)
+		return nil
+	}
+	for _, want := range []string{"with nil", "", "twice"} {
+		handler := greet
+		if want == "with nil" {
+			handler = nil
+		}
+		if why := fmt.Sprint(register(handler)); !strings.Contains(why, want) || want == "" && why != "<nil>" {
+			t.Errorf("%q: %s", want, why)
+		}
 	}
 }
 
@@ -148,6 +166,40 @@ func TestNetHTTPsClientGoesThroughTheHost(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusCreated || response.Header.Get("X-Reply") != "yes" ||
 		string(body) != "POST https://api.example.com/x body" {
 		t.Errorf("%v, %+v, %s", err, response, body)
+	}
+}
+
+func TestAHeaderIsSetInPlaceOfOthersAndAddedBesideThem(t *testing.T) {
+	host := leaseholdtest.New()
+	var got [][2]string
+	host.Answer = func(request *leasehold.Request) (*leasehold.Response, error) {
+		got = request.Header
+		return &leasehold.Response{Status: 200}, nil
+	}
+	request, err := leasehold.JSONRequest("POST", "https://api.example.com/", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Add("X-Tag", "a").Add("x-tag", "b").Set("Content-Type", "application/problem+json")
+	_, err = host.Run.Send(host.Context, request)
+	want := [][2]string{{"X-Tag", "a"}, {"x-tag", "b"}, {"Content-Type", "application/problem+json"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+
+	tagged, err := http.NewRequest("GET", "https://api.example.com/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tagged.Header.Add("X-Tag", "a")
+	tagged.Header.Add("X-Tag", "b")
+	response, err := httpclient.New(host.Run).Do(tagged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if want := [][2]string{{"X-Tag", "a"}, {"X-Tag", "b"}}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -15,6 +15,19 @@ from pathlib import Path
 
 SDK = Path(__file__).resolve().parent
 
+# So that a plugin without a handler fails here and not at its first run.
+PLUGIN = """
+from pathlib import Path
+from leasehold._build import listen
+
+with listen(Path(__file__).parent):
+    import {module}
+    from leasehold._guest import Handler
+    from leasehold._handler import registered
+
+    registered()
+"""
+
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -29,10 +42,7 @@ def main() -> None:
         app = Path(scratch) / "app"
         app.mkdir()
         # Its name must differ from the world's.
-        (app / "leasehold_plugin.py").write_text(
-            f"import {given.module}\nfrom leasehold._guest import Handler\nfrom leasehold._handler import registered\n"
-            "registered()  # so that a plugin without a handler fails here and not at its first run\n"
-        )
+        (app / "leasehold_plugin.py").write_text(PLUGIN.format(module=given.module))
         shutil.copytree(SDK / "leasehold", app / "leasehold", ignore=shutil.ignore_patterns("__pycache__", "testing.py"))
         # Everything in the folder ends in the plugin.
         plugin = Path(scratch) / "plugin"
@@ -42,7 +52,14 @@ def main() -> None:
         command += ["leasehold_plugin", "--python-path", app, "--python-path", plugin, "--output", built]
         # Without a virtual environment's packages: what a plugin needs lies in its folder.
         environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-        ended = subprocess.run(command, env=environment)
+        ended = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
+        )
+        # As the plugin sees its folders, the second one is the author's.
+        said, failed = (told(app / name).replace('"/1/', f'"{given.folder}/') for name in ("said.txt", "failed.txt"))
+        sys.stderr.write(said + (failed or ended.stdout))
+        if failed:
+            sys.exit(f"build.py: {given.module} cannot be loaded (above: why)")
         if ended.returncode:
             sys.exit(f"build.py: componentize-py failed with {ended.returncode} (above: why)")
         given.output.parent.mkdir(parents=True, exist_ok=True)
@@ -50,6 +67,11 @@ def main() -> None:
         beside = given.output.with_suffix(".wasm.tmp")
         shutil.copyfile(built, beside)
         beside.replace(given.output)
+
+
+def told(file: Path) -> str:
+    """What leasehold/_build.py has written; nothing where componentize-py did not come so far."""
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def componentize_py() -> Path:

@@ -41,7 +41,7 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	for name, values := range request.Header {
 		for _, value := range values {
-			sent.Set(name, value)
+			sent.Add(name, value)
 		}
 	}
 	got, err := t.Run.Send(request.Context(), &sent)

@@ -112,7 +112,7 @@ func (d double) RemainingMS() (uint64, bool) { return 0, false }
 
 func (d double) Sleep(uint64) bool { return d.ShouldContinue() }
 
-func (d double) IdempotencyKey(operation string) string { return "test:" + operation }
+func (d double) IdempotencyKey(operation string) string { return "test:" + told(operation) }
 
 func (d double) MaxLevel() host.Level { return host.Trace }
 
@@ -136,24 +136,43 @@ func (d double) Progress(done uint64, total *uint64, message string) {
 func (d double) LoadState() ([]byte, *host.Failure) { return slices.Clone(d.State), nil }
 
 func (d double) SaveState(data []byte) *host.Failure {
+	if failure := check("", data); failure != nil {
+		return failure
+	}
 	d.State = present(data)
 	return nil
 }
 
-func (d double) KVGet(key string) ([]byte, *host.Failure) { return slices.Clone(d.KV[key]), nil }
+func (d double) KVGet(key string) ([]byte, *host.Failure) {
+	return slices.Clone(d.KV[key]), check(key, nil)
+}
 
 func (d double) KVSet(key string, value []byte) *host.Failure {
+	if failure := check(key, value); failure != nil {
+		return failure
+	}
 	d.KV[key] = present(value)
 	return nil
 }
 
 func (d double) KVDelete(key string) (bool, *host.Failure) {
+	if failure := check(key, nil); failure != nil {
+		return false, failure
+	}
 	_, found := d.KV[key]
 	delete(d.KV, key)
 	return found, nil
 }
 
 func (d double) KVList(prefix string, after *string, limit uint32) ([]string, *host.Failure) {
+	if failure := check(prefix, nil); failure != nil {
+		return nil, failure
+	}
+	if after != nil {
+		if failure := check(*after, nil); failure != nil {
+			return nil, failure
+		}
+	}
 	keys := []string{}
 	for key := range d.KV {
 		if strings.HasPrefix(key, prefix) && (after == nil || key > *after) {
@@ -161,10 +180,13 @@ func (d double) KVList(prefix string, after *string, limit uint32) ([]string, *h
 		}
 	}
 	slices.Sort(keys)
-	return keys[:min(len(keys), int(min(limit, 1000)))], nil
+	return keys[:min(len(keys), int(min(limit, maxList)))], nil
 }
 
 func (d double) KVCompareAndSet(key string, expected, value []byte) (bool, *host.Failure) {
+	if failure := check(key, value); failure != nil {
+		return false, failure
+	}
 	now, found := d.KV[key]
 	if found != (expected != nil) || string(now) != string(expected) {
 		return false, nil
@@ -174,17 +196,23 @@ func (d double) KVCompareAndSet(key string, expected, value []byte) (bool, *host
 }
 
 func (d double) Config(key string) (string, bool) {
-	value, found := d.Host.Config[key]
+	value, found := d.Host.Config[told(key)]
 	return value, found
 }
 
 func (d double) Send(request host.Request) (host.Response, *host.Failure) {
+	if failure := checkURL(request.URL); failure != nil {
+		return host.Response{}, failure
+	}
 	if d.Answer == nil {
 		return host.Response{}, &host.Failure{Case: "denied", Reason: request.URL + " is not granted"}
 	}
+	if failure := checkRequest(request); failure != nil {
+		return host.Response{}, failure
+	}
 	asked := &leasehold.Request{Method: request.Method, URL: request.URL, Body: request.Body}
 	for _, field := range request.Headers {
-		asked.Set(field.Key, field.Value)
+		asked.Add(field.Key, field.Value)
 	}
 	if request.TimeoutMS != nil {
 		asked.Timeout = time.Duration(*request.TimeoutMS) * time.Millisecond

@@ -164,7 +164,7 @@ def _key(key: str) -> str:
     return well_formed(key)
 
 
-def as_bytes(data: Data) -> bytes:
+def as_bytes(data: object) -> bytes:
     if isinstance(data, str):
         return data.encode()
     # Of a number, bytes() would make as many zeros.

@@ -103,8 +103,8 @@ def failure(error: BaseException) -> "Failure | Cancelled":
 def _exception(error: BaseException) -> Permanent:
     """Nobody caught it. Of a long traceback the end is kept, where the error is."""
     stack = "".join(traceback.format_exception(error)).encode("utf-8", "replace")
-    stack = stack[-_MOST:].decode("utf-8", "ignore")
-    return Permanent("exception", _title(error), {"stack": stack})
+    end = stack[-_MOST:].decode("utf-8", "ignore")
+    return Permanent("exception", _title(error), {"stack": end})
 
 
 def _title(error: BaseException) -> str:

@@ -1,12 +1,18 @@
 """The plugin's export, over the bindings of the world `job`. Can be imported inside a plugin only."""
 
-# What the standard library imports only when it is used, and a running plugin has no files to find it in.
+# What the standard library imports only when it is used, and a running plugin has no files to find it in. By UTF-16 and
+# UTF-32 json.loads reads bytes that begin with zeros.
 import _strptime  # noqa: F401
 import encodings.ascii  # noqa: F401
 import encodings.cp1252  # noqa: F401
 import encodings.latin_1  # noqa: F401
-import encodings.utf_16  # noqa: F401
 import encodings.utf_8_sig  # noqa: F401
+import encodings.utf_16  # noqa: F401
+import encodings.utf_16_be  # noqa: F401
+import encodings.utf_16_le  # noqa: F401
+import encodings.utf_32  # noqa: F401
+import encodings.utf_32_be  # noqa: F401
+import encodings.utf_32_le  # noqa: F401
 import random
 from typing import Any, Callable, Optional
 

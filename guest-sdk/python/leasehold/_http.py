@@ -2,12 +2,18 @@
 
 import json as jsons
 import math
-from typing import Any, Iterable, Iterator, Mapping, Optional
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, TypeGuard, Union
 from urllib.parse import urlencode
 
 from ._context import Data, as_bytes
 from ._errors import Permanent, Retryable, http_error
 from ._host import ContractError, current, well_formed
+
+Form = Union[Mapping[str, object], Sequence[tuple[str, object]]]
+Params = Union[Form, str, None]
+Body = Union[Data, Form, None]
+SentHeaders = Optional[Mapping[str, Union[str, bytes, int, float, None]]]
+Timeout = Union[float, tuple[Optional[float], Optional[float]], None]
 
 
 class Headers(Mapping[str, str]):
@@ -69,67 +75,130 @@ class Response:
 def request(
     method: str,
     url: str,
-    *,
-    params: Optional[Mapping[str, object]] = None,
-    headers: Optional[Mapping[str, str]] = None,
-    data: "Data | Mapping[str, object] | None" = None,
+    params: Params = None,
+    data: Body = None,
     json: Any = None,
-    timeout: Optional[float] = None,
+    *,
+    headers: SentHeaders = None,
+    timeout: Timeout = None,
 ) -> Response:
-    """Sends a request and waits for the whole response; `timeout` is in seconds. Any status is a response.
+    """Sends a request and waits for the whole response. Any status is a response.
 
-    Raises `HttpError`. A mapping as `data` is sent as a form, `json` as JSON; redirects are not followed.
+    Raises `HttpError`. `params` are added to the URL; `data` is sent as it is, a mapping or pairs as a form; `json` is
+    sent as JSON. A header that is None is left out. `timeout`, in seconds, is that of all of it: a pair, of connecting and
+    of the answer, is added up. Redirects are not followed.
     """
-    if query := _encoded(params or {}):
+    if query := params if isinstance(params, str) else _encoded(params or {}):
         url += ("&" if "?" in url else "?") + query
-    sent = {name.lower(): well_formed(value) for name, value in (headers or {}).items()}
+    sent = {name.lower(): _header(name, value) for name, value in (headers or {}).items() if value is not None}
     body: Optional[bytes] = None
     if json is not None:
         body = jsons.dumps(json, ensure_ascii=False).encode()
         sent.setdefault("content-type", "application/json")
-    elif isinstance(data, Mapping):
+    elif _is_form(data):
         body = _encoded(data).encode()
         sent.setdefault("content-type", "application/x-www-form-urlencoded")
     elif data is not None:
         body = as_bytes(data)
-    ms = None if timeout is None else max(0, math.ceil(timeout * 1000))
     url = well_formed(url)
+    asked = (well_formed(method).upper(), url, list(sent.items()), body, _milliseconds(timeout))
     try:
-        status, answered, content = current().send(well_formed(method).upper(), url, list(sent.items()), body, ms)
+        status, answered, content = current().send(*asked)
     except ContractError as error:
         raise http_error(error) from None
     return Response(status, answered, content, url)
 
 
-def _encoded(values: Mapping[str, object]) -> str:
+def get(
+    url: str,
+    params: Params = None,
+    *,
+    data: Body = None,
+    json: Any = None,
+    headers: SentHeaders = None,
+    timeout: Timeout = None,
+) -> Response:
+    """As `request`; likewise below."""
+    return request("GET", url, params, data, json, headers=headers, timeout=timeout)
+
+
+def head(url: str, *, params: Params = None, headers: SentHeaders = None, timeout: Timeout = None) -> Response:
+    return request("HEAD", url, params, headers=headers, timeout=timeout)
+
+
+def post(
+    url: str,
+    data: Body = None,
+    json: Any = None,
+    *,
+    params: Params = None,
+    headers: SentHeaders = None,
+    timeout: Timeout = None,
+) -> Response:
+    return request("POST", url, params, data, json, headers=headers, timeout=timeout)
+
+
+def put(
+    url: str,
+    data: Body = None,
+    *,
+    json: Any = None,
+    params: Params = None,
+    headers: SentHeaders = None,
+    timeout: Timeout = None,
+) -> Response:
+    return request("PUT", url, params, data, json, headers=headers, timeout=timeout)
+
+
+def patch(
+    url: str,
+    data: Body = None,
+    *,
+    json: Any = None,
+    params: Params = None,
+    headers: SentHeaders = None,
+    timeout: Timeout = None,
+) -> Response:
+    return request("PATCH", url, params, data, json, headers=headers, timeout=timeout)
+
+
+def delete(
+    url: str,
+    *,
+    data: Body = None,
+    json: Any = None,
+    params: Params = None,
+    headers: SentHeaders = None,
+    timeout: Timeout = None,
+) -> Response:
+    return request("DELETE", url, params, data, json, headers=headers, timeout=timeout)
+
+
+def _header(name: str, value: "str | bytes | int | float") -> str:
+    # Of other things str() would make a value that nobody meant.
+    if not isinstance(value, (str, bytes, int, float)):
+        raise TypeError(f"the header {name} must be a str, bytes or a number, not {type(value).__name__}")
+    # A header is sent as UTF-8, so these bytes arrive as they are.
+    return value.decode() if isinstance(value, bytes) else well_formed(value)
+
+
+def _is_form(data: Body) -> TypeGuard[Form]:
+    if isinstance(data, Mapping):
+        return True
+    # Not what is no pair, so that as_bytes refuses it.
+    return isinstance(data, (list, tuple)) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in data)
+
+
+def _encoded(values: Form) -> str:
     """As a query or a form, as `requests` has it: a name once for each value of a list; what is None is left out."""
     pairs = []
-    for name, value in values.items():
+    for name, value in values.items() if isinstance(values, Mapping) else values:
         several = value if isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray)) else [value]
         pairs += [(name, one) for one in several if one is not None]
     return urlencode(pairs)
 
 
-def get(url: str, **options: Any) -> Response:
-    """As `request`; likewise below."""
-    return request("GET", url, **options)
-
-
-def head(url: str, **options: Any) -> Response:
-    return request("HEAD", url, **options)
-
-
-def post(url: str, **options: Any) -> Response:
-    return request("POST", url, **options)
-
-
-def put(url: str, **options: Any) -> Response:
-    return request("PUT", url, **options)
-
-
-def patch(url: str, **options: Any) -> Response:
-    return request("PATCH", url, **options)
-
-
-def delete(url: str, **options: Any) -> Response:
-    return request("DELETE", url, **options)
+def _milliseconds(timeout: Timeout) -> Optional[int]:
+    parts = timeout if isinstance(timeout, tuple) else (timeout,)
+    seconds = [part for part in parts if part is not None]
+    return max(0, math.ceil(sum(seconds) * 1000)) if len(seconds) == len(parts) else None

@@ -8,6 +8,8 @@ logs goes to `logging` as in any other program: `assertLogs` sees it.
 """
 
 import json
+import re
+import unicodedata
 from typing import Any, Callable, Optional
 
 from ._context import Context, Run
@@ -110,23 +112,30 @@ class TestHost:
         return self.saved
 
     def state_save(self, data: bytes) -> None:
+        _check(value=data)
         self.saved = data
 
     def kv_get(self, key: str) -> Optional[bytes]:
+        _check(key)
         return self.values.get(key)
 
     def kv_set(self, key: str, value: bytes) -> None:
+        _check(key, value)
         self.values[key] = value
 
     def kv_delete(self, key: str) -> bool:
+        _check(key)
         return self.values.pop(key, None) is not None
 
     def kv_list(self, prefix: str, after: Optional[str], limit: int) -> "list[str]":
+        _check(prefix)
+        _check(after or "")
         order = sorted(self.values, key=str.encode)
         found = [key for key in order if key.startswith(prefix) and (after is None or key.encode() > after.encode())]
         return found[:limit]
 
     def kv_compare_and_set(self, key: str, expected: Optional[bytes], value: bytes) -> bool:
+        _check(key, value)
         if self.values.get(key) != expected:
             return False
         self.values[key] = value
@@ -143,8 +152,10 @@ class TestHost:
         body: Optional[bytes],
         timeout_ms: Optional[int],
     ) -> "tuple[int, list[tuple[str, str]], bytes]":
+        _check_url(url)
         if self.answer is None:
             raise ContractError("denied", f"{url} is not granted in this test: set `answer`")
+        _check_request(headers, body)
         response = self.answer(Request(method, url, dict(headers), body))
         return response.status_code, list(response.headers.items()), response.content
 
@@ -158,3 +169,47 @@ def reply(status: int = 200, *, json_value: Any = None, content: bytes = b"", **
 def http_error(case: str, value: "str | int | None" = None) -> ContractError:
     """To raise in an answer: `lost`, `uncertain`, `denied`, `invalid`, `unreachable`, `timeout`, `too-large`, `other`."""
     return ContractError(case, value)
+
+
+# What the host refuses whatever it was granted, in its words, as far as that is told without reading a URL as it does.
+_MAX_KEY = 512
+_MAX_VALUE = _MAX_BODY = 1 << 20
+_MAX_URL = 8 * 1024
+_MAX_HEADERS = 100
+_MAX_HEADER_BYTES = 64 * 1024
+
+
+def _check(key: str = "", value: bytes = b"") -> None:
+    if len(key.encode()) > _MAX_KEY:
+        raise ContractError("too-large", _MAX_KEY)
+    if len(value) > _MAX_VALUE:
+        raise ContractError("too-large", _MAX_VALUE)
+
+
+def _check_url(url: str) -> None:
+    scheme, colon, _ = url.partition(":")
+    if len(url.encode()) > _MAX_URL:
+        why = f"it is longer than {_MAX_URL} bytes"
+    elif any(c.isspace() or unicodedata.category(c) == "Cc" for c in url):
+        why = "it contains a space or a control character"
+    elif not colon:
+        why = "it is not a URL: relative URL without a base"
+    elif scheme.lower() not in ("https", "http"):
+        why = "its scheme is neither https nor http"
+    else:
+        return
+    raise ContractError("invalid", f"the URL cannot be used: {why}")
+
+
+def _check_request(headers: "list[tuple[str, str]]", body: Optional[bytes]) -> None:
+    if len(body or b"") > _MAX_BODY:
+        raise ContractError("too-large", _MAX_BODY)
+    if len(headers) > _MAX_HEADERS:
+        raise ContractError("invalid", f"it has {len(headers)} headers, more than {_MAX_HEADERS}")
+    if sum(len(name.encode()) + len(value.encode()) for name, value in headers) > _MAX_HEADER_BYTES:
+        raise ContractError("too-large", _MAX_HEADER_BYTES)
+    for name, value in headers:
+        if not re.fullmatch(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", name):
+            raise ContractError("invalid", f"{json.dumps(name, ensure_ascii=False)} is no header's name")
+        if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
+            raise ContractError("invalid", f"the header {name} has a value that cannot be sent")

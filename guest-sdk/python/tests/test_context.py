@@ -116,6 +116,25 @@ class Storage(unittest.TestCase):
             Full().call(lambda ctx, _: ctx.kv.set("a", "b"))
         self.assertEqual((caught.exception.case, caught.exception.limit), ("over-quota", 7))
 
+    def test_what_is_too_large_for_the_host_is_not_kept(self) -> None:
+        host, long, large = TestHost(), "k" * 513, bytes((1 << 20) + 1)
+        for limit, keep in [
+            (512, lambda ctx, _: ctx.kv.get(long)),
+            (512, lambda ctx, _: ctx.kv.set(long, b"")),
+            (512, lambda ctx, _: ctx.kv.delete(long)),
+            (512, lambda ctx, _: ctx.kv.list(long)),
+            (512, lambda ctx, _: ctx.kv.list("", after=long)),
+            (512, lambda ctx, _: ctx.kv.compare_and_set(long, None, b"")),
+            (1 << 20, lambda ctx, _: ctx.kv.set("k", large)),
+            (1 << 20, lambda ctx, _: ctx.kv.compare_and_set("k", None, large)),
+            (1 << 20, lambda ctx, _: ctx.state.save_bytes(large)),
+        ]:
+            with self.assertRaises(StorageError) as caught:
+                host.call(keep)
+            self.assertEqual((caught.exception.case, caught.exception.limit), ("too-large", limit))
+        self.assertEqual((host.values, host.saved), ({}, None))
+        host.call(lambda ctx, _: ctx.kv.set(long[1:], large[1:]))
+
     def test_settings_have_a_default(self) -> None:
         host = TestHost()
         host.settings["REGION"] = "eu"
@@ -152,6 +171,75 @@ class Requests(unittest.TestCase):
         self.assertEqual(seen[0].url, "https://a.example/x?y=1&id=1&id=2&q=a+b&raw=x")
         self.assertEqual(seen[0].body, b"id=1&id=2&q=a+b&raw=x")
         self.assertEqual(seen[1].url, "https://a.example/x")
+
+    def test_arguments_have_the_places_and_forms_they_have_in_requests(self) -> None:
+        host, seen = TestHost(), []
+        host.answer = lambda request: seen.append(request) or reply()
+        url, pairs = "https://a.example", [("q", 1), ("q", "a b"), ("none", None)]
+
+        def run(ctx: Context, _: object) -> None:
+            leasehold.get(url, {"q": 1})
+            leasehold.get(url, pairs)
+            leasehold.get(url, "q=1")
+            leasehold.post(url, {"a": 1})
+            leasehold.post(url, None, {"a": 1})
+            leasehold.put(url, pairs)
+            leasehold.patch(url, b"raw")
+            leasehold.delete(url, json=[1])
+            leasehold.request("get", url, {"q": 1})
+
+        host.call(run)
+        self.assertEqual([one.url for one in seen[:3]], [url + "?q=1", url + "?q=1&q=a+b", url + "?q=1"])
+        self.assertEqual([one.body for one in seen[3:8]], [b"a=1", b'{"a": 1}', b"q=1&q=a+b", b"raw", b"[1]"])
+        self.assertEqual((seen[8].method, seen[8].url), ("GET", url + "?q=1"))
+
+    def test_a_slip_in_an_option_is_told_by_the_call_s_own_name(self) -> None:
+        for call in [leasehold.get, leasehold.post]:
+            with self.assertRaisesRegex(TypeError, rf"^{call.__name__}\(\) got an unexpected keyword argument 'haeders'"):
+                call("https://a.example", haeders={})
+
+    def test_a_pair_of_timeouts_is_added_up(self) -> None:
+        told = []
+
+        class Listening(TestHost):
+            def send(self, *request: object) -> tuple:  # type: ignore[override]
+                told.append(request[-1])
+                return 200, [], b""
+
+        for timeout in [None, 0.0001, 3, (3, 10), (3.05, None)]:
+            Listening().call(lambda ctx, _: leasehold.get("https://a.example", timeout=timeout).status_code)
+        self.assertEqual(told, [None, 1, 3000, 13000, None])
+
+    def test_a_header_is_text_bytes_or_a_number_and_none_is_left_out(self) -> None:
+        host, seen = TestHost(), []
+        host.answer = lambda request: seen.append(request) or reply()
+        headers = {"A": "grüße", "B": "ü".encode(), "C": 7, "D": 0.5, "E": None}
+        host.call(lambda ctx, _: leasehold.get("https://a.example", headers=headers).status_code)
+        self.assertEqual(seen[0].headers, {"a": "grüße", "b": "ü", "c": "7", "d": "0.5"})
+        for given in [["x"], {"x": 1}, object()]:
+            with self.assertRaisesRegex(TypeError, "the header X-One must be a str, bytes or a number, not "):
+                host.call(lambda ctx, _: leasehold.get("https://a.example", headers={"X-One": given}))
+        with self.assertRaises(UnicodeDecodeError):
+            host.call(lambda ctx, _: leasehold.get("https://a.example", headers={"X-One": b"\xff"}))
+        self.assertEqual(len(seen), 1)
+
+    def test_what_the_host_does_not_send_is_not_answered(self) -> None:
+        host, url = TestHost(), "https://a.example"
+        host.answer = lambda _: reply()
+        host.call(lambda ctx, _: leasehold.post(url, b"", headers={"X-Note": "grüße\t"}).status_code)
+        for url, headers, body, why in [
+            ("/orders", {}, b"", "invalid: the URL cannot be used: it is not a URL: relative URL without a base"),
+            ("ftp://a", {}, b"", "invalid: the URL cannot be used: its scheme is neither https nor http"),
+            (url + "/ b", {}, b"", "invalid: the URL cannot be used: it contains a space or a control character"),
+            (url, {"x note": "a"}, b"", 'invalid: "x note" is no header\'s name'),
+            (url, {"x-note": "a\nb"}, b"", "invalid: the header x-note has a value that cannot be sent"),
+            (url, {f"x-{n}": "a" for n in range(101)}, b"", "invalid: it has 101 headers, more than 100"),
+            (url, {"x-note": "a" * 65536}, b"", "65536"),
+            (url, {}, bytes((1 << 20) + 1), "1048576"),
+        ]:
+            with self.assertRaises(HttpError) as caught:
+                host.call(lambda ctx, _: leasehold.post(url, body, headers=headers).status_code)
+            self.assertIn(why, str(caught.exception))
 
     def test_a_status_is_retryable_where_another_try_may_help(self) -> None:
         for status, kind in [(503, Retryable), (429, Retryable), (404, Permanent)]:

@@ -103,7 +103,7 @@ impl Request {
         Self::new("DELETE", url)
     }
 
-    /// Adds a header.
+    /// Adds a header; one of this name that is there already stays beside it.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -115,7 +115,7 @@ impl Request {
         self
     }
 
-    /// Sets the body to a value's JSON, and says so in `content-type`.
+    /// Sets the body to a value's JSON, and says so in `content-type`, unless the request has one already.
     ///
     /// # Errors
     ///
@@ -123,7 +123,9 @@ impl Request {
     pub fn json<T: Serialize>(self, value: &T) -> Result<Self> {
         let bad = |error| Error::permanent("bad-request", format!("the request's body is not JSON: {error}"));
         let body = serde_json::to_vec(value).map_err(bad)?;
-        Ok(self.header("content-type", "application/json").body(body))
+        let named = self.sent_header("content-type").is_some();
+        let request = if named { self } else { self.header("content-type", "application/json") };
+        Ok(request.body(body))
     }
 
     /// How long all of it may take, at most what remains of the attempt.
@@ -280,6 +282,16 @@ mod tests {
             let answer = request("https://api.example.com/x").header("x-key", "k").send(&run).unwrap();
             assert_eq!(answer.text(), format!("{method} Some(\"k\")"));
         }
+    }
+
+    #[test]
+    fn json_names_its_type_unless_the_request_did() {
+        let types = |request: Request| -> Vec<String> {
+            request.json(&1).unwrap().headers.into_iter().map(|(_, value)| value).collect()
+        };
+        let request = Request::post("https://api.example.com/x");
+        assert_eq!(types(request.clone()), ["application/json"]);
+        assert_eq!(types(request.header("Content-Type", "application/problem+json")), ["application/problem+json"]);
     }
 
     #[test]

@@ -19,23 +19,66 @@ pub struct Progress {
     pub message: String,
 }
 
-/// A run as a host would hand it over: the first attempt of the job `test/job` at 2025-01-01T00:00:00Z. Resets the
-/// double.
+/// What the host says of a run; by default, that it is the first attempt of the job `test/job` at 2025-01-01T00:00:00Z.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// [`Run::id`].
+    pub id: String,
+    /// [`Run::tenant`].
+    pub tenant: String,
+    /// [`Run::job`].
+    pub job: String,
+    /// [`Run::slot_ms`].
+    pub slot_ms: u64,
+    /// [`Run::attempt`].
+    pub attempt: u32,
+    /// [`Run::max_attempts`].
+    pub max_attempts: u32,
+    /// [`Run::fence`].
+    pub fence: u64,
+    /// [`Run::reason`].
+    pub reason: String,
+    /// [`Run::metadata`].
+    pub metadata: Vec<(String, String)>,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        let slot_ms = 1_735_689_600_000;
+        Self {
+            id: "test-run".into(),
+            tenant: "test".into(),
+            job: "job".into(),
+            slot_ms,
+            attempt: 1,
+            max_attempts: 3,
+            fence: slot_ms * 1024 + 1,
+            reason: "schedule".into(),
+            metadata: Vec::new(),
+        }
+    }
+}
+
+/// A run as a host would hand it over, of which it says what is the default. Resets the double.
 #[must_use]
 pub fn run() -> Run {
+    run_with(Facts::default())
+}
+
+/// A run of which the host says this. Resets the double.
+#[must_use]
+pub fn run_with(facts: Facts) -> Run {
     DOUBLE.take();
-    let slot_ms = 1_735_689_600_000;
-    Run {
-        id: "test-run".into(),
-        tenant: "test".into(),
-        job: "job".into(),
-        slot_ms,
-        attempt: 1,
-        max_attempts: 3,
-        fence: slot_ms * 1024 + 1,
-        reason: "schedule".into(),
-        metadata: Vec::new(),
-    }
+    let Facts { id, tenant, job, slot_ms, attempt, max_attempts, fence, reason, metadata } = facts;
+    Run { id, tenant, job, slot_ms, attempt, max_attempts, fence, reason, metadata }
+}
+
+/// The same run as the host hands it to its next attempt, which has taken over: the checkpoint and all else that the double
+/// keeps are there, and nothing asks it to stop.
+#[must_use]
+pub fn next_attempt(run: &Run) -> Run {
+    DOUBLE.with_borrow_mut(|double| double.stop = None);
+    Run { attempt: run.attempt + 1, fence: run.fence + 1, reason: "takeover".into(), ..run.clone() }
 }
 
 /// Calls a handler as the host does, with a payload of bytes.
@@ -98,6 +141,18 @@ mod tests {
         assert_eq!(error, Error::cancelled());
         let expected = Progress { done: 2, total: Some(3), message: "copied".into() };
         assert_eq!(progress(), Some(expected));
+    }
+
+    #[test]
+    fn the_next_attempt_finds_what_the_one_before_has_saved() {
+        let first = run_with(Facts { metadata: vec![("trace".into(), "7".into())], ..Facts::default() });
+        first.save_state(&3).unwrap();
+        stop(StopReason::Stopping);
+        let next = next_attempt(&first);
+        assert!(next.should_continue() && next.fence() > first.fence());
+        assert_eq!((next.id(), next.attempt(), next.reason()), (first.id(), 2, "takeover"));
+        assert_eq!(next.metadata(), [("trace".to_owned(), "7".to_owned())]);
+        assert_eq!(next.load_state().unwrap(), Some(3));
     }
 
     #[test]

@@ -131,11 +131,11 @@ static void put_key(lh_slice key, void *output) {
     lh_put_json(buf, key);
 }
 
-/* The value of "conf/a" as JSON. */
-static lh_status put_value(lh_buf *output) {
+/* The value of a key as JSON. */
+static lh_status put_value(lh_buf *output, const char *key) {
     lh_buf value = {0};
     bool found;
-    lh_status status = lh_kv_get("conf/a", &value, &found);
+    lh_status status = lh_kv_get(key, &value, &found);
     if (status == LH_OK && found)
         lh_put_json(output, lh_slice_of(&value));
     else if (status == LH_OK)
@@ -152,16 +152,50 @@ static lh_outcome key_values(lh_run *run, lh_buf *output) {
     if ((status = lh_kv_set(key, one)))
         return lh_fail(run, status);
     lh_puts(output, "{\"get\":");
-    if ((status = put_value(output)) || (status = lh_kv_compare_and_set(key, &zero, lh_str("2"), &wrong)) ||
+    if ((status = put_value(output, key)) || (status = lh_kv_compare_and_set(key, &zero, lh_str("2"), &wrong)) ||
         (status = lh_kv_compare_and_set(key, &one, lh_str("2"), &right)))
         return lh_fail(run, status);
     lh_printf(output, ",\"cas_wrong\":%s,\"cas_right\":%s,\"keys\":[", wrong ? "true" : "false", right ? "true" : "false");
     if ((status = lh_kv_list("conf/", NULL, 10, put_key, output)) || (status = lh_kv_delete(key, &deleted)))
         return lh_fail(run, status);
     lh_printf(output, "],\"deleted\":%s,\"after\":", deleted ? "true" : "false");
-    if ((status = put_value(output)))
+    if ((status = put_value(output, key)))
         return lh_fail(run, status);
     lh_puts(output, "}");
+    return LH_SUCCESS;
+}
+
+static lh_slice every_byte(void) {
+    static char bytes[256];
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (char)i;
+    return (lh_slice){bytes, sizeof bytes};
+}
+
+static void put_numbers(lh_buf *output, lh_slice bytes) {
+    lh_puts(output, "[");
+    for (size_t i = 0; i < bytes.len; i++)
+        lh_printf(output, i ? ",%u" : "%u", (unsigned char)bytes.data[i]);
+    lh_puts(output, "]");
+}
+
+static lh_outcome key_bytes(lh_run *run, lh_buf *output) {
+    const char *key = "conf/b";
+    const lh_slice nothing = lh_str("");
+    lh_buf value = {0};
+    bool new, present, filled, found;
+    lh_status status;
+    if ((status = lh_kv_compare_and_set(key, NULL, nothing, &new)))
+        return lh_fail(run, status);
+    lh_puts(output, "{\"empty\":");
+    if ((status = put_value(output, key)) || (status = lh_kv_compare_and_set(key, NULL, lh_str("x"), &present)) ||
+        (status = lh_kv_compare_and_set(key, &nothing, every_byte(), &filled)) || (status = lh_kv_get(key, &value, &found)))
+        return lh_fail(run, status);
+    lh_printf(output, ",\"new\":%s,\"present\":%s,\"filled\":%s,\"bytes\":", new ? "true" : "false",
+              present ? "true" : "false", filled ? "true" : "false");
+    put_numbers(output, lh_slice_of(&value));
+    lh_puts(output, "}");
+    lh_free(&value);
     return LH_SUCCESS;
 }
 
@@ -202,7 +236,30 @@ static lh_outcome send(lh_run *run, lh_slice input, lh_buf *output) {
     return LH_SUCCESS;
 }
 
+static lh_outcome send_bytes(lh_run *run, lh_slice input, lh_buf *output) {
+    const lh_slice body = every_byte();
+    lh_request request = {
+        .method = "POST",
+        .url = text_of(input, "url"),
+        .headers = (lh_field[]){{"x-tag", "a"}, {"x-tag", "b"}},
+        .headers_len = 2,
+        .body = &body,
+    };
+    lh_response response;
+    lh_status status = lh_send(&request, &response);
+    if (status)
+        return lh_fail(run, status);
+    put_numbers(output, lh_slice_of(&response.body));
+    lh_response_free(&response);
+    return LH_SUCCESS;
+}
+
 lh_outcome lh_handle(lh_run *run, lh_slice input, lh_buf *output) {
+    /* What is no JSON comes back as it is. */
+    if (!lh_json_valid(input)) {
+        lh_put(output, input);
+        return LH_SUCCESS;
+    }
     const char *check = text_of(input, "check");
     if (!check)
         return lh_permanent(run, "bad-input", "the payload names no check");
@@ -228,9 +285,13 @@ lh_outcome lh_handle(lh_run *run, lh_slice input, lh_buf *output) {
         return state(run, output);
     if (strcmp(check, "kv") == 0)
         return key_values(run, output);
+    if (strcmp(check, "kv-bytes") == 0)
+        return key_bytes(run, output);
     if (strcmp(check, "config") == 0)
         return config(input, output);
     if (strcmp(check, "http") == 0)
         return send(run, input, output);
+    if (strcmp(check, "http-bytes") == 0)
+        return send_bytes(run, input, output);
     return lh_permanent(run, "bad-input", "no such check: %s", check);
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,10 @@ type check struct {
 type object map[string]any
 
 func conform(ctx context.Context, run *leasehold.Run, payload []byte) ([]byte, error) {
+	// What is no JSON comes back as it is.
+	if !json.Valid(payload) {
+		return payload, nil
+	}
 	var in check
 	if err := json.Unmarshal(payload, &in); err != nil {
 		return nil, leasehold.Permanent("bad-input", err)
@@ -68,6 +73,8 @@ func answer(ctx context.Context, run *leasehold.Run, in check) (any, error) {
 		return state(run)
 	case "kv":
 		return keyValues(run.KV())
+	case "kv-bytes":
+		return kvBytes(run.KV())
 	case "config":
 		if value, found := run.Config(in.Key); found {
 			return value, nil
@@ -75,6 +82,8 @@ func answer(ctx context.Context, run *leasehold.Run, in check) (any, error) {
 		return nil, nil
 	case "http":
 		return send(ctx, run, in)
+	case "http-bytes":
+		return sendBytes(ctx, run, in.URL)
 	default:
 		return nil, leasehold.Permanent("bad-input", errors.New("no such check: "+in.Check))
 	}
@@ -166,6 +175,42 @@ func keyValues(kv leasehold.KV) (any, error) {
 	}, err
 }
 
+func kvBytes(kv leasehold.KV) (any, error) {
+	const key = "conf/b"
+	created, err := kv.CompareAndSet(key, nil, nil)
+	var empty any
+	value, there, failed := kv.Get(key)
+	if there {
+		empty = string(value)
+	}
+	err = errors.Join(err, failed)
+	present, failed := kv.CompareAndSet(key, nil, []byte("x"))
+	err = errors.Join(err, failed)
+	filled, failed := kv.CompareAndSet(key, []byte{}, everyByte())
+	err = errors.Join(err, failed)
+	value, _, failed = kv.Get(key)
+	return object{
+		"new": created, "empty": empty, "present": present, "filled": filled, "bytes": numbers(value),
+	}, errors.Join(err, failed)
+}
+
+func everyByte() []byte {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	return all
+}
+
+// numbers is bytes as a list, which JSON makes text of otherwise.
+func numbers(data []byte) []int {
+	list := make([]int, len(data))
+	for i, one := range data {
+		list[i] = int(one)
+	}
+	return list
+}
+
 // By net/http's own client.
 func send(ctx context.Context, run *leasehold.Run, in check) (any, error) {
 	var body io.Reader
@@ -197,4 +242,20 @@ func send(ctx context.Context, run *leasehold.Run, in check) (any, error) {
 		reply = value
 	}
 	return object{"status": response.StatusCode, "body": string(text), "header": reply}, nil
+}
+
+func sendBytes(ctx context.Context, run *leasehold.Run, url string) (any, error) {
+	request, err := http.NewRequestWithContext(ctx, "POST", url, bytes.NewReader(everyByte()))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Add("x-tag", "a")
+	request.Header.Add("x-tag", "b")
+	response, err := httpclient.New(run).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return numbers(body), err
 }

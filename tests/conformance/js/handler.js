@@ -2,13 +2,40 @@
 
 import { Cancelled, HttpError, Permanent, Retryable, handler } from "leasehold";
 
-const checks = { echo, facts, fail, crash, log, poll, sleep, state, kv, config, http };
+const checks = {
+  echo,
+  facts,
+  fail,
+  crash,
+  log,
+  poll,
+  sleep,
+  state,
+  kv,
+  "kv-bytes": kvBytes,
+  config,
+  http,
+  "http-bytes": httpBytes,
+};
+const everyByte = Uint8Array.from({ length: 256 }, (_, i) => i);
 
-export default handler((ctx, input) => {
-  const check = checks[input?.check];
-  if (!check) throw new Permanent("no-such-check", `there is no check ${JSON.stringify(input?.check)}`);
-  return check(ctx, input);
-});
+export default handler(conform, { input: "bytes" });
+
+function conform(ctx, payload) {
+  const asked = read(payload);
+  const check = checks[asked?.check];
+  if (!check) throw new Permanent("no-such-check", `there is no check ${JSON.stringify(asked?.check)}`);
+  return check(ctx, asked);
+}
+
+// What is no JSON comes back as it is.
+function read(payload) {
+  try {
+    return JSON.parse(new TextDecoder().decode(payload));
+  } catch {
+    return { check: "echo" };
+  }
+}
 
 function echo(ctx) {
   return ctx.payload;
@@ -70,6 +97,17 @@ function kv({ kv }) {
   };
 }
 
+function kvBytes({ kv }) {
+  const key = "conf/b";
+  return {
+    new: kv.compareAndSet(key, null, ""),
+    empty: kv.getText(key),
+    present: kv.compareAndSet(key, null, "x"),
+    filled: kv.compareAndSet(key, "", everyByte),
+    bytes: [...kv.get(key)],
+  };
+}
+
 function config(ctx, { key }) {
   return ctx.config.get(key);
 }
@@ -82,4 +120,13 @@ async function http(ctx, { url, ...init }) {
     if (error instanceof HttpError) throw new Permanent(`http-${error.case}`, error.message);
     throw error;
   }
+}
+
+async function httpBytes(_, { url }) {
+  const headers = [
+    ["x-tag", "a"],
+    ["x-tag", "b"],
+  ];
+  const response = await fetch(url, { method: "POST", headers, body: everyByte });
+  return [...(await response.bytes())];
 }

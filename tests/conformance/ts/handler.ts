@@ -4,11 +4,12 @@ import { Cancelled, type Context, HttpError, Permanent, type RequestOptions, Ret
 
 /** What a check is asked for, told apart by its name. */
 type Asked =
-  | { check: "echo" | "facts" | "crash" | "log" | "poll" | "state" | "kv" }
+  | { check: "echo" | "facts" | "crash" | "log" | "poll" | "state" | "kv" | "kv-bytes" }
   | Failure
   | { check: "sleep"; ms: number }
   | { check: "config"; key: string }
-  | HttpRequest;
+  | HttpRequest
+  | { check: "http-bytes"; url: string };
 
 interface Failure {
   check: "fail";
@@ -28,9 +29,21 @@ interface Checkpoint {
   from: number;
 }
 
-export default handler<Asked>(conform);
+const everyByte = Uint8Array.from({ length: 256 }, (_, i) => i);
 
-function conform(ctx: Context, asked: Asked): unknown {
+export default handler(conform, { input: "bytes" });
+
+// What is no JSON comes back as it is.
+function read(payload: Uint8Array): Asked {
+  try {
+    return JSON.parse(new TextDecoder().decode(payload));
+  } catch {
+    return { check: "echo" };
+  }
+}
+
+function conform(ctx: Context, payload: Uint8Array): unknown {
+  const asked = read(payload);
   switch (asked.check) {
     case "echo":
       return ctx.payload;
@@ -50,10 +63,14 @@ function conform(ctx: Context, asked: Asked): unknown {
       return state(ctx);
     case "kv":
       return kv(ctx);
+    case "kv-bytes":
+      return kvBytes(ctx);
     case "config":
       return ctx.config.get(asked.key);
     case "http":
       return http(asked);
+    case "http-bytes":
+      return httpBytes(asked.url);
     default:
       // The types say that nothing is left, and payloads know no types.
       throw new Permanent("no-such-check", `there is no check ${JSON.stringify(asked satisfies never)}`);
@@ -126,6 +143,17 @@ function kv({ kv }: Context) {
   };
 }
 
+function kvBytes({ kv }: Context) {
+  const key = "conf/b";
+  return {
+    new: kv.compareAndSet(key, null, ""),
+    empty: kv.getText(key),
+    present: kv.compareAndSet(key, null, "x"),
+    filled: kv.compareAndSet(key, "", everyByte),
+    bytes: [...(kv.get(key) ?? [])],
+  };
+}
+
 async function http({ url, ...options }: HttpRequest) {
   try {
     const response: Response = await fetch(url, options);
@@ -134,4 +162,13 @@ async function http({ url, ...options }: HttpRequest) {
     if (error instanceof HttpError) throw new Permanent(`http-${error.case}`, error.message);
     throw error;
   }
+}
+
+async function httpBytes(url: string) {
+  const headers: [string, string][] = [
+    ["x-tag", "a"],
+    ["x-tag", "b"],
+  ];
+  const response: Response = await fetch(url, { method: "POST", headers, body: everyByte });
+  return [...(await response.bytes())];
 }

@@ -3,6 +3,7 @@
 //
 //	go run leasehold/cmd/embed out/core.wasm plugin.wasm
 //
+// It runs in the folder of the plugin's package main and refuses one whose handler could not be found at its first run.
 // What it writes is the world of the contract, as a custom section whose name and form wit-component knows.
 package main
 
@@ -29,7 +30,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: embed CORE.wasm PLUGIN.wasm")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	err := checkCalls(".")
+	if err == nil {
+		err = run(os.Args[1], os.Args[2])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "embed:", err)
 		os.Exit(1)
 	}

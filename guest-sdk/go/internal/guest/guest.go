@@ -114,7 +114,7 @@ func (Host) Config(key string) (string, bool) {
 
 func (Host) Send(request host.Request) (host.Response, *host.Failure) {
 	result := leasehold_job_http.Send(leasehold_job_http.Request{
-		Method: request.Method, Url: request.URL, Headers: Tuples(request.Headers), Body: slice(request.Body),
+		Method: request.Method, Url: request.URL, Headers: pairs(request.Headers), Body: slice(request.Body),
 		TimeoutMs: option(request.TimeoutMS),
 	})
 	if result.IsErr() {
@@ -136,11 +136,19 @@ func Fields(pairs []wit.Tuple2[string, string]) []host.Field {
 	return fields
 }
 
-// Tuples are pairs for the bindings.
+// Tuples are pairs for the bindings, of texts for people.
 func Tuples(fields []host.Field) []wit.Tuple2[string, string] {
+	tuples := pairs(fields)
+	for i, tuple := range tuples {
+		tuples[i] = wit.Tuple2[string, string]{F0: Text(tuple.F0), F1: Text(tuple.F1)}
+	}
+	return tuples
+}
+
+func pairs(fields []host.Field) []wit.Tuple2[string, string] {
 	pairs := make([]wit.Tuple2[string, string], len(fields))
 	for i, field := range fields {
-		pairs[i] = wit.Tuple2[string, string]{F0: Text(field.Key), F1: Text(field.Value)}
+		pairs[i] = wit.Tuple2[string, string]{F0: field.Key, F1: field.Value}
 	}
 	return pairs
 }

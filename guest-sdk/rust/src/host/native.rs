@@ -6,6 +6,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+mod limits;
+
 use crate::http::{HttpError, Request, Response};
 use crate::testing::Progress;
 use crate::{StopReason, StorageError};
@@ -67,29 +69,38 @@ pub(crate) fn load_state() -> Result<Option<Vec<u8>>, StorageError> {
 }
 
 pub(crate) fn save_state(data: &[u8]) -> Result<(), StorageError> {
+    limits::value(data)?;
     DOUBLE.with_borrow_mut(|double| double.state = Some(data.to_vec()));
     Ok(())
 }
 
 pub(crate) fn kv_get(key: &str) -> Result<Option<Vec<u8>>, StorageError> {
+    limits::key(key)?;
     Ok(DOUBLE.with_borrow(|double| double.kv.get(key).cloned()))
 }
 
 pub(crate) fn kv_set(key: &str, value: &[u8]) -> Result<(), StorageError> {
+    limits::key(key)?;
+    limits::value(value)?;
     DOUBLE.with_borrow_mut(|double| double.kv.insert(key.to_owned(), value.to_vec()));
     Ok(())
 }
 
 pub(crate) fn kv_delete(key: &str) -> Result<bool, StorageError> {
+    limits::key(key)?;
     Ok(DOUBLE.with_borrow_mut(|double| double.kv.remove(key)).is_some())
 }
 
 pub(crate) fn kv_list(prefix: &str, after: Option<&str>, limit: u32) -> Result<Vec<String>, StorageError> {
+    limits::key(prefix)?;
+    limits::key(after.unwrap_or_default())?;
+    let limit = limits::listed(limit);
     let fits = |key: &&String| key.starts_with(prefix) && after.is_none_or(|after| key.as_str() > after);
-    Ok(DOUBLE.with_borrow(|double| double.kv.keys().filter(fits).take(limit as usize).cloned().collect()))
+    Ok(DOUBLE.with_borrow(|double| double.kv.keys().filter(fits).take(limit).cloned().collect()))
 }
 
 pub(crate) fn kv_compare_and_set(key: &str, expected: Option<&[u8]>, value: &[u8]) -> Result<bool, StorageError> {
+    limits::value(value)?;
     if kv_get(key)?.as_deref() != expected {
         return Ok(false);
     }
@@ -101,11 +112,12 @@ pub(crate) fn config(key: &str) -> Option<String> {
 }
 
 pub(crate) fn send(request: Request) -> Result<Response, HttpError> {
+    limits::url(&request.url)?;
     // Taken out meanwhile, so that the answer may use the double.
     let Some(mut answer) = DOUBLE.with_borrow_mut(|double| double.http.take()) else {
         return Err(HttpError::Denied(format!("{} is not granted", request.url)));
     };
-    let answered = answer(&request);
+    let answered = limits::request(&request).and_then(|()| answer(&request));
     DOUBLE.with_borrow_mut(|double| double.http = double.http.take().or(Some(answer)));
     answered
 }

@@ -52,6 +52,7 @@ pub(super) const TEMPLATE_PYTHON: &[Embedded] = &[
         path: "plugin-name.toml",
         content: include_bytes!("../../../../host/templates/python/plugin-name.toml"),
     },
+    Embedded { path: "pyproject.toml", content: include_bytes!("../../../../host/templates/python/pyproject.toml") },
     Embedded { path: "src/handler.py", content: include_bytes!("../../../../host/templates/python/src/handler.py") },
     Embedded { path: "test", content: include_bytes!("../../../../host/templates/python/test") },
     Embedded {
@@ -85,6 +86,10 @@ pub(super) const SDK_RUST: &[Embedded] = &[
     Embedded { path: "src/error.rs", content: include_bytes!("../../../../guest-sdk/rust/src/error.rs") },
     Embedded { path: "src/host.rs", content: include_bytes!("../../../../guest-sdk/rust/src/host.rs") },
     Embedded { path: "src/host/native.rs", content: include_bytes!("../../../../guest-sdk/rust/src/host/native.rs") },
+    Embedded {
+        path: "src/host/native/limits.rs",
+        content: include_bytes!("../../../../guest-sdk/rust/src/host/native/limits.rs"),
+    },
     Embedded { path: "src/host/wasm.rs", content: include_bytes!("../../../../guest-sdk/rust/src/host/wasm.rs") },
     Embedded { path: "src/http.rs", content: include_bytes!("../../../../guest-sdk/rust/src/http.rs") },
     Embedded { path: "src/lib.rs", content: include_bytes!("../../../../guest-sdk/rust/src/lib.rs") },
@@ -150,6 +155,10 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
         content: include_bytes!("../../../../guest-sdk/python/leasehold/__init__.py"),
     },
     Embedded {
+        path: "leasehold/_build.py",
+        content: include_bytes!("../../../../guest-sdk/python/leasehold/_build.py"),
+    },
+    Embedded {
         path: "leasehold/_context.py",
         content: include_bytes!("../../../../guest-sdk/python/leasehold/_context.py"),
     },
@@ -179,6 +188,10 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
     Embedded { path: "requirements.txt", content: include_bytes!("../../../../guest-sdk/python/requirements.txt") },
     Embedded { path: "tests/__init__.py", content: include_bytes!("../../../../guest-sdk/python/tests/__init__.py") },
     Embedded {
+        path: "tests/test_build.py",
+        content: include_bytes!("../../../../guest-sdk/python/tests/test_build.py"),
+    },
+    Embedded {
         path: "tests/test_context.py",
         content: include_bytes!("../../../../guest-sdk/python/tests/test_context.py"),
     },
@@ -191,6 +204,7 @@ pub(super) const SDK_PYTHON: &[Embedded] = &[
 pub(super) const SDK_GO: &[Embedded] = &[
     Embedded { path: ".gitignore", content: include_bytes!("../../../../guest-sdk/go/.gitignore") },
     Embedded { path: "README.md", content: include_bytes!("../../../../guest-sdk/go/README.md") },
+    Embedded { path: "cmd/embed/calls.go", content: include_bytes!("../../../../guest-sdk/go/cmd/embed/calls.go") },
     Embedded {
         path: "cmd/embed/component-type.bin",
         content: include_bytes!("../../../../guest-sdk/go/cmd/embed/component-type.bin"),
@@ -317,6 +331,14 @@ pub(super) const SDK_GO: &[Embedded] = &[
     Embedded {
         path: "leaseholdtest/host.go",
         content: include_bytes!("../../../../guest-sdk/go/leaseholdtest/host.go"),
+    },
+    Embedded {
+        path: "leaseholdtest/limits.go",
+        content: include_bytes!("../../../../guest-sdk/go/leaseholdtest/limits.go"),
+    },
+    Embedded {
+        path: "leaseholdtest/limits_test.go",
+        content: include_bytes!("../../../../guest-sdk/go/leaseholdtest/limits_test.go"),
     },
     Embedded { path: "log.go", content: include_bytes!("../../../../guest-sdk/go/log.go") },
     Embedded { path: "panic.go", content: include_bytes!("../../../../guest-sdk/go/panic.go") },

@@ -1,19 +1,25 @@
 """The same checks as in every other language: tests/tests/languages.rs says what each must answer."""
 
+import json
 import logging
 
 import leasehold
 from leasehold import Cancelled, Context, HttpError, Permanent, Retryable, handler
 
 logger = logging.getLogger(__name__)
+EVERY_BYTE = bytes(range(256))
 
 
-@handler
-def check(ctx: Context, payload: dict) -> object:
-    found = _CHECKS.get(payload["check"])
+@handler(input="bytes")
+def check(ctx: Context, payload: bytes) -> object:
+    try:
+        asked = json.loads(payload)
+    except ValueError:  # what is no JSON comes back as it is
+        return payload
+    found = _CHECKS.get(asked["check"])
     if not found:
-        raise Permanent("no-such-check", f"there is no check {payload['check']!r}")
-    return found(ctx, payload)
+        raise Permanent("no-such-check", f"there is no check {asked['check']!r}")
+    return found(ctx, asked)
 
 
 def echo(ctx: Context, _: dict) -> bytes:
@@ -90,6 +96,17 @@ def kv(ctx: Context, _: dict) -> dict:
     }
 
 
+def kv_bytes(ctx: Context, _: dict) -> dict:
+    kv, key = ctx.kv, "conf/b"
+    return {
+        "new": kv.compare_and_set(key, None, ""),
+        "empty": kv.get_text(key),
+        "present": kv.compare_and_set(key, None, "x"),
+        "filled": kv.compare_and_set(key, "", EVERY_BYTE),
+        "bytes": list(kv.get(key) or b""),
+    }
+
+
 def config(ctx: Context, payload: dict) -> "str | None":
     return ctx.config.get(payload["key"])
 
@@ -103,6 +120,13 @@ def http(_: Context, payload: dict) -> dict:
     return {"status": response.status_code, "body": response.text, "header": response.headers.get("x-reply")}
 
 
+def http_bytes(_: Context, payload: dict) -> "list[int]":
+    # A mapping has a name once, so both values are in one header, as in `requests`.
+    response = leasehold.post(payload["url"], headers={"x-tag": "a, b"}, data=EVERY_BYTE)
+    return list(response.content)
+
+
 _CHECKS = {
-    check.__name__: check for check in (echo, facts, fail, crash, log, poll, sleep, state, kv, config, http)
+    check.__name__.replace("_", "-"): check
+    for check in (echo, facts, fail, crash, log, poll, sleep, state, kv, kv_bytes, config, http, http_bytes)
 }

@@ -30,6 +30,7 @@ enum Check {
     },
     State,
     Kv,
+    KvBytes,
     Config {
         key: String,
     },
@@ -40,10 +41,15 @@ enum Check {
         headers: BTreeMap<String, String>,
         body: Option<String>,
     },
+    HttpBytes {
+        url: String,
+    },
 }
 
 fn conform(run: &Run, input: Bytes) -> Result<Bytes> {
-    let check = serde_json::from_slice(&input.0).map_err(|error| Error::permanent("bad-input", error))?;
+    // What is no JSON comes back as it is.
+    let Ok(asked) = serde_json::from_slice::<Value>(&input.0) else { return Ok(input) };
+    let check = serde_json::from_value(asked).map_err(|error| Error::permanent("bad-input", error))?;
     let output = match check {
         Check::Echo => return Ok(input),
         Check::Facts => facts(run),
@@ -54,8 +60,10 @@ fn conform(run: &Run, input: Bytes) -> Result<Bytes> {
         Check::Sleep { ms } => sleep(run, ms),
         Check::State => state(run)?,
         Check::Kv => kv(run)?,
+        Check::KvBytes => kv_bytes(run)?,
         Check::Config { key } => json!(run.config(&key)),
         Check::Http { method, url, headers, body } => send(run, &method, &url, headers, body)?,
+        Check::HttpBytes { url } => send_bytes(run, &url)?,
     };
     Ok(Bytes(output.to_string().into_bytes()))
 }
@@ -124,6 +132,20 @@ fn kv(run: &Run) -> Result<Value> {
     }))
 }
 
+fn kv_bytes(run: &Run) -> Result<Value> {
+    let (kv, key) = (run.kv(), "conf/b");
+    let new = kv.compare_and_set(key, None, "")?;
+    let empty = text(kv.get(key)?);
+    let present = kv.compare_and_set(key, None, "x")?;
+    let filled = kv.compare_and_set(key, Some(b""), every_byte())?;
+    let bytes = kv.get(key)?;
+    Ok(json!({ "new": new, "empty": empty, "present": present, "filled": filled, "bytes": bytes }))
+}
+
+fn every_byte() -> Vec<u8> {
+    (0..=255).collect()
+}
+
 fn text(value: Option<Vec<u8>>) -> Option<String> {
     value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -139,6 +161,11 @@ fn send(run: &Run, method: &str, url: &str, headers: BTreeMap<String, String>, b
     let response = request.send(run).map_err(|error| Error::permanent(case(&error), &error))?;
     let body = String::from_utf8_lossy(&response.body);
     Ok(json!({ "status": response.status, "body": body, "header": response.header("x-reply") }))
+}
+
+fn send_bytes(run: &Run, url: &str) -> Result<Value> {
+    let request = Request::post(url).header("x-tag", "a").header("x-tag", "b").body(every_byte());
+    Ok(json!(request.send(run)?.body))
 }
 
 fn case(error: &HttpError) -> &'static str {
