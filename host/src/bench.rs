@@ -12,10 +12,10 @@ use leasehold_lease::policy::Policy;
 use leasehold_lease::time::{Mono, Slot};
 use leasehold_store::memory::MemoryStore;
 use leasehold_store::{LeaseStore, StoreError};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::clock::{self, StoreClock};
-use crate::driver::{Down, News};
+use crate::driver::{Down, News, NewsSender};
 use crate::heartbeat::{Heart, Hold, Sent};
 
 /// Heartbeats could not be measured.
@@ -42,7 +42,7 @@ pub enum GapsError {
 /// See [`GapsError`].
 pub async fn heartbeat_gaps(runs: u32, heartbeat: Duration, beats: usize) -> Result<Vec<Duration>, GapsError> {
     let store = Arc::new(MemoryStore::new());
-    let (news, mut heard) = mpsc::unbounded_channel();
+    let (news, mut heard) = NewsSender::new();
     let (count, mut counted) = watch::channel(0);
     let gaps = Arc::new(Mutex::new(Gaps::default()));
     let ours = gaps.clone();

@@ -165,7 +165,12 @@ pub(crate) fn main() -> ExitCode {
     if let Command::CompilePlugin(command) = &cli.command {
         return command.run();
     }
-    let _log = logging::start(&cli.global, matches!(cli.command, Command::Serve(_)));
+    let serves = matches!(cli.command, Command::Serve(_));
+    let limited = if serves { serve::arenas::limit() } else { Ok(()) };
+    let _log = logging::start(&cli.global, serves);
+    if let Err(error) = limited {
+        tracing::debug!(%error, "the allocator keeps more memory than it needs: MALLOC_ARENA_MAX=2 could not be set");
+    }
     let mut out = Output::stdout(cli.global.json);
     let ended = run(&cli, &mut out).and_then(|exit| out.flush().map(|()| exit));
     match ended {

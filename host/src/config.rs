@@ -39,7 +39,7 @@ use tree::{Node, Table, Value};
 /// The file that is read when none is named.
 pub const FILE_NAME: &str = "leasehold.toml";
 /// No configuration is longer than this, in bytes.
-const FILE_MAX: u64 = 1 << 20;
+pub const FILE_MAX: u64 = 1 << 20;
 /// What every variable that is configuration begins with.
 const PREFIX: &str = "LEASEHOLD_";
 

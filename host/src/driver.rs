@@ -41,7 +41,7 @@ use crate::throttle::Throttles;
 use agreement::Agreement;
 use answers::Answers;
 use calls::Calls;
-pub(crate) use calls::{CLOCK_TOLD_WITHIN, Down, News, Side, log_failure};
+pub(crate) use calls::{CLOCK_TOLD_WITHIN, Down, News, NewsSender, Side, log_failure};
 pub use guests::limits as guest_limits;
 use health::StoreHealth;
 use hints::{Hint, Hints};
@@ -153,7 +153,7 @@ struct Stopping {
     hands_over: bool,
 }
 
-/// After so many no more changes are tried: what is to be handed over cannot be.
+/// After this many refusals no more changes are tried: what is to be handed over cannot be.
 const REFUSED_FOR_ROOM: u32 = 3;
 
 /// How long a host that has handed something over keeps its connections: a server needs some milliseconds of a processor to
@@ -164,8 +164,7 @@ impl Driver {
     /// A driver that has not begun.
     pub(crate) fn new(parts: HostParts, identity: Identity, mut dice: Dice) -> std::io::Result<Driver> {
         let instance = hex(&dice.token().0);
-        // Unbounded, but every message answers a call or belongs to a running attempt.
-        let (news, inbox) = mpsc::unbounded_channel();
+        let (news, inbox) = NewsSender::new();
         let clock = Arc::new(StoreClock::new());
         let down = Down::default();
         let heart = Heart::start(parts.store.clone(), clock.clone(), news.clone(), down.clone())?;

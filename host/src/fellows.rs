@@ -10,7 +10,7 @@ use leasehold_store::HostRecord;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A host tells of so many jobs and plugins at most, in the order of their names: in one call, which a busy store takes in
+/// A host tells of this many jobs and plugins at most, in the order of their names: in one call, which a busy store takes in
 /// time.
 pub const TOLD_MOST: usize = 5_000;
 
@@ -20,7 +20,7 @@ const OFFERS_MAX: usize = 8 << 20;
 /// Likewise, of what a host says every few seconds.
 const DETAILS_MAX: usize = 64 << 10;
 
-/// A host that has not been heard of for so long is not there.
+/// A host that has not been heard of for this long is not there.
 const SILENT_AFTER: Duration = Duration::from_secs(20);
 
 /// Whether a host has not been heard of for long, by the store's clock. One that was heard of in the future was heard of

@@ -140,11 +140,10 @@ mod tests {
     use leasehold_lease::time::{Millis, Slot};
     use leasehold_store::LeaseStore;
     use leasehold_store::memory::MemoryStore;
-    use tokio::sync::mpsc;
 
     use super::*;
     use crate::clock::StoreClock;
-    use crate::driver::Down;
+    use crate::driver::{Down, NewsSender};
     use crate::heartbeat::{Guest, Heart, Hold, Sent};
 
     fn in_ms(ms: u64) -> Mono {
@@ -229,7 +228,7 @@ mod tests {
     async fn a_strict_gate_asks_the_store_before_each_effect_elsewhere_and_is_closed_when_it_refuses() {
         let (store, token) = (Arc::new(MemoryStore::new()), Token([7; 16]));
         let (job, run) = won(&store, token).await;
-        let (news, _heard) = mpsc::unbounded_channel();
+        let (news, _heard) = NewsSender::new();
         let (sent, beats) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&beats);
         let count: Sent = Arc::new(move |all| {

@@ -21,7 +21,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::causes::chain;
 use crate::clock::{self, StoreClock};
-use crate::driver::{CLOCK_TOLD_WITHIN, Down, News, Side, log_failure};
+use crate::driver::{CLOCK_TOLD_WITHIN, Down, News, NewsSender, Side, log_failure};
 use crate::gate::GateKeeper;
 
 /// An attempt whose lease is to be kept.
@@ -91,7 +91,7 @@ impl Heart {
     pub(crate) fn start(
         store: Arc<dyn LeaseStore>,
         store_clock: Arc<StoreClock>,
-        news: mpsc::UnboundedSender<News>,
+        news: NewsSender,
         down: Down,
     ) -> io::Result<Heart> {
         Heart::start_watched(store, store_clock, news, down, None)
@@ -104,7 +104,7 @@ impl Heart {
     pub(crate) fn start_watched(
         store: Arc<dyn LeaseStore>,
         store_clock: Arc<StoreClock>,
-        news: mpsc::UnboundedSender<News>,
+        news: NewsSender,
         down: Down,
         sent: Option<Sent>,
     ) -> io::Result<Heart> {
@@ -199,7 +199,7 @@ impl Gaps {
 struct Beating {
     store: Arc<dyn LeaseStore>,
     store_clock: Arc<StoreClock>,
-    news: mpsc::UnboundedSender<News>,
+    news: NewsSender,
     down: Down,
     sent: Option<Sent>,
     held: HashMap<[u8; 16], Held>,
@@ -326,8 +326,7 @@ impl Beating {
         let (news, down) = (self.news.clone(), self.down.clone());
         let failed = move |why: String| {
             log_failure("renewing leases", &why, &down);
-            // The host has ended: nobody is left to hear it.
-            let _ = news.send(News::Store { side: Side::Held, began: sent, trouble: Some(why), full: false });
+            news.tell(News::Store { side: Side::Held, began: sent, trouble: Some(why), full: false });
         };
         let tell = move |tokens, answers| {
             // The thread has ended: nobody is left to act on it.
@@ -427,7 +426,7 @@ fn sound(each: Each<HeartbeatAnswer>) -> Option<HeartbeatAnswer> {
 }
 
 /// Everything but a beat.
-fn act_on(held: &mut Held, token: Token, act: Act, news: &mpsc::UnboundedSender<News>) {
+fn act_on(held: &mut Held, token: Token, act: Act, news: &NewsSender) {
     match act {
         Act::Beat => unreachable!("a heartbeat is due by time alone"),
         // The gate knows by itself when the lease ends, and opens with its new end.
@@ -450,9 +449,8 @@ fn act_on(held: &mut Held, token: Token, act: Act, news: &mpsc::UnboundedSender<
     }
 }
 
-fn tell(news: &mpsc::UnboundedSender<News>, held: &Held, input: Input) {
-    // The host has ended: nobody is left to hear it.
-    drop(news.send(News::Input(held.job.clone(), input)));
+fn tell(news: &NewsSender, held: &Held, input: Input) {
+    news.tell(News::Input(held.job.clone(), input));
 }
 
 fn new_progress(guest: &mut Guest) -> Option<Progress> {

@@ -76,15 +76,12 @@ pub(crate) fn failure(end: &GuestEnd) -> Failure {
     }
 }
 
-/// Bytes of an error's code that are kept.
-const CODE_MAX: usize = 64;
-
 fn by_handler(info: &ErrorInfo, retryable: bool) -> Failure {
     let mut code = match may_be_taken_for_ours(&info.code) {
         true => format!("handler:{}", info.code.trim()),
         false => info.code.clone(),
     };
-    code.truncate(code.floor_char_boundary(CODE_MAX));
+    code.truncate(code.floor_char_boundary(Limits::default().error_code));
     Failure { code, message: info.message.clone(), details: info.details.clone(), retryable }
 }
 

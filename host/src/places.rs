@@ -1,4 +1,4 @@
-//! Which guests may be started: so many at a time on this host and of each tenant, and none while nearly all memory for
+//! Which guests may be started: this many at a time on this host and of each tenant, and none while nearly all memory for
 //! guests is in use. Who finds no place waits in line.
 
 mod line;
@@ -51,7 +51,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// A host with so many places, and this memory for its guests.
+    /// A host with this many places, and this memory for its guests.
     pub(crate) fn new(host_limit: usize, memory: Arc<MemoryLedger>) -> Places {
         let (held, by_tenant) = (BTreeSet::new(), BTreeMap::new());
         Places { host_limit, held, by_tenant, line: Line::default(), memory, closed: false }

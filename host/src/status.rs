@@ -28,7 +28,7 @@ const FILE_MAX: u64 = 32 << 20;
 const HOSTS_MAX: usize = 1_000;
 /// How often it is looked whether something has changed.
 const TICK: Duration = Duration::from_millis(500);
-/// After so many ticks without a change the file is touched.
+/// After this many ticks without a change the file is touched.
 const TICKS_AT_REST: u32 = 8;
 /// A living host whose file is older than this does not move: it is frozen, or its disk is full.
 pub const SILENT_AFTER: Duration = Duration::from_secs(15);

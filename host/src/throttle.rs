@@ -41,7 +41,7 @@ struct Debts {
 }
 
 impl Throttle {
-    /// Waits for the turn of a call that carries so many bytes. Who stops waiting has had the turn all the same.
+    /// Waits for the turn of a call that carries this many bytes. Who stops waiting has had the turn all the same.
     pub(crate) async fn call(&self, bytes: u64) {
         let turn = self.take(1, bytes, clock::mono());
         while clock::mono() < turn {

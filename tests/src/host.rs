@@ -113,6 +113,12 @@ impl HostProcess {
         std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").expect("the host is there");
     }
 
+    /// What a variable of its environment holds.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let all = std::fs::read_to_string(format!("/proc/{}/environ", self.child.id())).expect("the host is there");
+        all.split('\0').find_map(|one| Some(one.split_once('=').filter(|(is, _)| *is == name)?.1.to_owned()))
+    }
+
     /// The memory that the process has, and the most it had, in bytes.
     pub fn memory(&self) -> (u64, u64) {
         leasehold_test_servers::memory(self.child.id())

@@ -23,7 +23,7 @@ fn an_idle_host_with_10_000_jobs_makes_at_most_one_request_a_second() {
     w.write("plugins/hello.toml", manifest);
     let mut host = w.serve_with("LEASEHOLD_LOG", "warn,leasehold::driver::calls=trace");
     host.wait_for_log("telling the store of jobs");
-    // All of them are known when the store has been told of so many thousands.
+    // All of them are known when the store has been told of this many thousands.
     let told = |host: &leasehold_tests::HostProcess| host.count_in_log("what=\"telling the store of jobs\"");
     until("told of all", || told(&host), |calls| *calls >= JOBS / 1_000);
     // More than a lease, in which all are told of again.
@@ -36,5 +36,7 @@ fn an_idle_host_with_10_000_jobs_makes_at_most_one_request_a_second() {
     let (calls, used, memory) = (host.count_in_log(CALL) - before, host.cpu() - cpu, host.memory().0 >> 20);
     eprintln!("{calls} calls in {window:?}, {used:?} of the processor (without optimisation), {memory} MiB");
     assert!(calls <= 35, "{calls} calls in {window:?}");
+    // What a quarter of its memory would be kept in otherwise.
+    assert_eq!(host.variable("MALLOC_ARENA_MAX").as_deref(), Some("2"));
     assert!(told(&host) >= 2 * JOBS / 1_000, "a lease without being told of");
 }

@@ -112,7 +112,7 @@ fn a_guest_that_ignores_the_stop_is_left_to_its_lease_at_its_own_tenant_s_stop_t
     ));
     w.install("unruly", "job.wasm");
     let job = |wish: &str| format!("[[jobs]]\nname = \"job\"\nevery = \"4s\"\npayload = {{ do = {wish} }}\n");
-    w.write("plugins/job.toml", job("\"ignore\", ms = 15000"));
+    w.write("plugins/job.toml", job("\"ignore\", ms = 25000"));
     w.install("unruly", "acme/job.wasm");
     w.write("plugins/acme/job.toml", job("\"spin\""));
     let mut host = w.serve();

@@ -42,7 +42,7 @@ impl Dice {
         from + (self.next() % (to - from + 1) as u64) as i64
     }
 
-    /// True in so many of a hundred cases.
+    /// True in this many of a hundred cases.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }

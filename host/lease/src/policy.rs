@@ -18,6 +18,16 @@ pub enum Overlap {
     Allow,
 }
 
+impl Overlap {
+    /// The word that people, manifests and records use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Overlap::Skip => "skip",
+            Overlap::Allow => "allow",
+        }
+    }
+}
+
 /// What a host does with a run when it cannot reach the store and its own lease may have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnUncertain {

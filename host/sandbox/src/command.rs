@@ -20,7 +20,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Of at most so many bytes.
+    /// Of at most this many bytes.
     pub(crate) fn new(limit: usize) -> Written {
         Written { bytes: Mutex::default(), limit }
     }

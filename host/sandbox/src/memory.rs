@@ -81,7 +81,7 @@ pub enum MemoryFull {
 }
 
 impl MemoryLedger {
-    /// Of a host whose guests may hold so many bytes together.
+    /// Of a host whose guests may hold this many bytes together.
     pub fn new(limit: usize) -> Self {
         MemoryLedger { limit, state: Mutex::default() }
     }

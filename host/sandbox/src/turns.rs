@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Hands out turns, a fixed number at a time, and of these at most so many to one tenant.
+/// Hands out turns, a fixed number at a time, and of these at most this many to one tenant.
 ///
 /// Whoever waits is served round robin by tenant, and within a tenant in order. A tenant with five hundred files to compile
 /// so keeps another waiting for the turns that have begun, and no more. It grows with what waits: its caller bounds that.
@@ -43,7 +43,7 @@ impl Turns {
         Turns(Arc::new(Mutex::new(Queue { free: at_a_time, of_tenant, kept: 0, begun: 0, tenants: Vec::new() })))
     }
 
-    /// The same, and the last so many turns go only to tenants that have none.
+    /// The same, and the last this many turns go only to tenants that have none.
     pub(crate) fn keeping(self, kept: usize) -> Turns {
         lock(&self.0).kept = kept;
         self
@@ -91,7 +91,7 @@ impl Queue {
         &mut self.tenants[at]
     }
 
-    /// Whether a tenant that has so many turns may have another.
+    /// Whether a tenant that has this many turns may have another.
     fn may_begin(&self, busy: usize) -> bool {
         let kept = if busy == 0 { 0 } else { self.kept };
         self.free > kept && busy < self.of_tenant

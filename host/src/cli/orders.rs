@@ -47,7 +47,7 @@ pub(super) struct Cancel {
 pub(super) struct Pause {
     /// The job: tenant/name, or name for the tenant "default"
     job: JobKey,
-    /// Until this time (RFC 3339), or for so long (2h) [default: until it is resumed]
+    /// Until this time (RFC 3339), or for a time from now (2h) [default: until it is resumed]
     #[arg(long, value_name = "TIME|DURATION", value_parser = value::until)]
     until: Option<Until>,
     /// Who and why, for the record

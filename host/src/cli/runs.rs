@@ -26,7 +26,7 @@ pub(super) struct Runs {
     /// Only those due since this time (RFC 3339), or within this time (2h)
     #[arg(long, value_name = "TIME|DURATION", value_parser = value::since)]
     since: Option<Since>,
-    /// At most so many
+    /// Show at most this many runs
     #[arg(short = 'n', long = "limit", default_value_t = 20, value_parser = value::count)]
     limit: u32,
 }

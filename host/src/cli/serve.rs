@@ -24,6 +24,7 @@ use super::signals::EndSignals;
 use super::{Exit, Global, next, store};
 use config_file::ConfigFile;
 
+pub(super) mod arenas;
 mod config_file;
 
 /// The arguments of `leasehold serve`.

@@ -60,7 +60,7 @@ pub(super) fn count(text: &str) -> Result<u32, String> {
     found.ok_or_else(|| "write a whole number from 1 to 100000".to_owned())
 }
 
-/// From when on: an instant, or so long ago.
+/// From when on: an instant, or a time ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Since {
     /// At this instant.
@@ -79,7 +79,7 @@ impl Since {
     }
 }
 
-/// Until when: an instant, or so long from now.
+/// Until when: an instant, or a time from now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// To this instant.

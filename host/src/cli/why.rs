@@ -6,7 +6,7 @@ use clap::Args;
 use leasehold_lease::id::{JobKey, RunId, RunKey};
 use leasehold_lease::run::Status;
 use leasehold_lease::time::Slot;
-use leasehold_store::{Checked, HistoryQuery, JobView, LeaseStore, RunView, TOLD_KEPT, Told};
+use leasehold_store::{ANSWERS_KEPT, Checked, HistoryQuery, HostAnswer, JobView, LeaseStore, RunView};
 use serde::Serialize;
 
 use self::reasons::{Around, reasons};
@@ -28,7 +28,7 @@ pub(super) struct Why {
     /// Which run: its slot (RFC 3339), the id of one that was asked for, or "latest" [default: all]
     #[arg(value_name = "SLOT|RUN-ID|latest")]
     run: Option<RunChoice>,
-    /// At most so many answers, the newest
+    /// Show at most this many answers, the newest
     #[arg(short = 'n', long = "limit", default_value_t = 50, value_parser = value::count)]
     limit: u32,
 }
@@ -46,7 +46,7 @@ impl Why {
             Some(choice) => Some(select::key(store.as_ref(), &self.job, choice).await?),
             None => None,
         };
-        let mut told = store.told(&self.job, run.as_ref().map(|key| &key.run), self.limit as usize).await?;
+        let mut told = store.answers(&self.job, run.as_ref().map(|key| &key.run), self.limit as usize).await?;
         told.reverse();
         let mut found = Found { job, run, view: None, told, nearest: Vec::new(), reasons: Vec::new() };
         if let Some(key) = found.run.clone() {
@@ -79,9 +79,9 @@ struct Found {
     run: Option<RunKey>,
     view: Option<RunView>,
     /// Oldest first.
-    told: Vec<Told>,
+    told: Vec<HostAnswer>,
     /// What was told of the slots before and after one of which nothing was: the answer may cover it.
-    nearest: Vec<Told>,
+    nearest: Vec<HostAnswer>,
     /// Sentences for people.
     reasons: Vec<String>,
 }
@@ -113,7 +113,7 @@ impl Found {
             running: running.map(|other| &other.key),
         });
         if self.told.is_empty() && self.view.is_none() {
-            self.nearest = nearest(store.told(job, None, TOLD_KEPT).await?, &key.run);
+            self.nearest = nearest(store.answers(job, None, ANSWERS_KEPT).await?, &key.run);
         }
         Ok(())
     }
@@ -158,15 +158,15 @@ impl Found {
 }
 
 /// The last answer of the slot before this one, and the first of the one after it.
-fn nearest(told: Vec<Told>, run: &RunId) -> Vec<Told> {
+fn nearest(told: Vec<HostAnswer>, run: &RunId) -> Vec<HostAnswer> {
     let Some(slot) = run.slot() else { return Vec::new() };
-    let of = |told: &Told| told.run.run.slot();
+    let of = |told: &HostAnswer| told.run.run.slot();
     let before = told.iter().filter(|told| of(told) < Some(slot)).max_by_key(|told| (of(told), told.at));
     let after = told.iter().filter(|told| of(told) > Some(slot)).min_by_key(|told| (of(told), told.at));
     before.into_iter().chain(after).cloned().collect()
 }
 
-fn table(answers: &[Told]) -> Table {
+fn table(answers: &[HostAnswer]) -> Table {
     let mut table = Table::new(&["AT", "HOST", "RUN", "ASKED", "ANSWER", "DETAIL"]);
     for told in answers {
         let colour = match told.answer.as_str() {
@@ -214,7 +214,7 @@ struct AnswerRecord<'a> {
 
 impl<'a> WhyRecord<'a> {
     fn new(found: &'a Found) -> WhyRecord<'a> {
-        let answer = |told: &'a Told| AnswerRecord {
+        let answer = |told: &'a HostAnswer| AnswerRecord {
             at: told.at.to_string(),
             host: &told.host,
             run: told.run.run.to_string(),

@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use leasehold_lease::policy::{Fencing, OnUncertain, Overlap, Policy, StopForce};
+use leasehold_lease::write;
+use leasehold_sandbox::Limits;
 
 use super::problem::Problems;
 use super::reader::{self, Section, Wrong, shown_size};
@@ -46,19 +48,20 @@ pub struct JobLimits {
 
 impl Default for JobLimits {
     fn default() -> JobLimits {
+        let limits = Limits::default();
         JobLimits {
-            timeout: Duration::from_secs(300),
-            cpu: None,
-            fuel: None,
-            memory: 128 * MIB,
-            host_calls: 2_000_000,
-            handles_max: 10_000,
-            random_max: 64 * KIB,
-            payload_max: MIB,
-            output_max: MIB,
+            timeout: limits.timeout,
+            cpu: limits.cpu,
+            fuel: limits.fuel,
+            memory: limits.memory as u64,
+            host_calls: limits.host_calls,
+            handles_max: u32::try_from(limits.handles).unwrap_or(u32::MAX),
+            random_max: limits.random,
+            payload_max: limits.payload as u64,
+            output_max: limits.output as u64,
             output_kept: 64 * KIB,
-            log_max: MIB,
-            log_line_max: 8 * KIB,
+            log_max: limits.log as u64,
+            log_line_max: limits.log_line as u64,
         }
     }
 }
@@ -93,8 +96,8 @@ pub struct Quota {
 
 impl Default for Quota {
     fn default() -> Quota {
-        let min_interval = Duration::from_secs(10);
-        Quota { concurrency: 32, memory: None, min_interval, jobs_max: 100, plugins_max: 50, stored_max: 256 * MIB }
+        let (min_interval, stored_max) = (Duration::from_secs(10), write::Quota::default().stored);
+        Quota { concurrency: 32, memory: None, min_interval, jobs_max: 100, plugins_max: 50, stored_max }
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_lease::agent::{Event, EventKind};
-use leasehold_lease::policy::Overlap;
 use leasehold_lease::time::Mono;
 use leasehold_sandbox::Plugin;
 use leasehold_store::{HostReport, LeaseStore};
@@ -21,7 +20,7 @@ use crate::clock;
 use crate::fellows::{Agreed, Difference, HostDetails, HostOffers, PluginDetails, TOLD_MOST, differences};
 use crate::plugins::{Catalog, OfferedJob};
 
-/// Told again after so long, changed or not: the store may have lost it.
+/// Told again after this long, changed or not: the store may have lost it.
 const AGAIN: Duration = Duration::from_secs(600);
 
 /// Hosts whose offers are read after one look at all hosts; the others wait for the next.
@@ -33,7 +32,7 @@ const DIFFERENCES: usize = 1_000;
 /// What is known of what hosts must agree on.
 #[derive(Default)]
 pub(super) struct Agreement {
-    own: Arc<Told>,
+    own: Arc<OwnOffers>,
     /// The digest of what the store was told last, and when.
     told: Option<(String, Mono)>,
     telling: bool,
@@ -48,7 +47,7 @@ pub(super) struct Agreement {
 
 /// What this host offers.
 #[derive(Default)]
-struct Told {
+struct OwnOffers {
     offers: HostOffers,
     json: String,
     digest: String,
@@ -110,7 +109,7 @@ impl Driver {
         let json = serde_json::to_string(&offers).expect("texts and numbers are JSON");
         let digest = digest(&json);
         if digest != self.agreement.own.digest {
-            self.agreement.own = Arc::new(Told { offers, json, digest });
+            self.agreement.own = Arc::new(OwnOffers { offers, json, digest });
         }
     }
 
@@ -132,8 +131,7 @@ impl Driver {
                     None
                 }
             };
-            // The driver has ended: nobody is left to hear it.
-            drop(news.send(News::OffersTold(told)));
+            news.tell(News::OffersTold(told));
         });
     }
 
@@ -165,8 +163,7 @@ impl Driver {
                     }
                 }
             }
-            // The driver has ended: nobody is left to hear it.
-            drop(news.send(News::Compared(found)));
+            news.tell(News::Compared(found));
         });
     }
 
@@ -188,7 +185,7 @@ impl Driver {
 /// Reads what another host offers. Its record may already, or still, name another digest: then that is looked at again.
 async fn compare(
     store: &dyn LeaseStore,
-    own: &Told,
+    own: &OwnOffers,
     host: &HostReport,
 ) -> Result<Compared, leasehold_store::StoreError> {
     let theirs = store.host_offers(&host.name, &host.instance).await?.unwrap_or_default();
@@ -199,14 +196,10 @@ async fn compare(
 
 fn agreed(offered: &OfferedJob<Plugin>) -> Agreed {
     let (schedule, policy) = (offered.spec.schedule.as_ref(), &offered.spec.policy);
-    let overlap = match policy.overlap {
-        Overlap::Skip => "skip",
-        Overlap::Allow => "allow",
-    };
     Agreed {
         job: offered.spec.key.to_string(),
         lease_ms: u64::try_from(policy.lease.as_millis()).unwrap_or(u64::MAX),
-        overlap: Some(overlap.to_owned()),
+        overlap: Some(policy.overlap.word().to_owned()),
         max_attempts: Some(policy.max_attempts),
         schedule: fingerprint(offered),
         zone_data: schedule.and_then(|schedule| schedule.zone_data_version()).map(str::to_owned),
@@ -244,7 +237,7 @@ mod tests {
         assert_eq!(agreement.changed(&there(&[("1", "a"), ("2", "b")])), ["2"]);
         agreement.others.insert("2".into(), found("b", "", &[]));
         assert!(agreement.changed(&there(&[("1", "a"), ("2", "b")])).is_empty());
-        agreement.own = Arc::new(Told { digest: "own".into(), ..Told::default() });
+        agreement.own = Arc::new(OwnOffers { digest: "own".into(), ..OwnOffers::default() });
         assert_eq!(agreement.changed(&there(&[("2", "b")])), ["2"]);
         assert_eq!(agreement.others.len(), 1, "who is gone is forgotten");
         let many: Vec<String> = (0..100).map(|n| format!("{n:03}")).collect();

@@ -59,12 +59,11 @@ impl Driver {
             async move {
                 // It is over when the call is, not when waiting for it is: one that follows must not be overtaken.
                 let told = store.announce(&jobs).await;
-                // The driver has ended: nobody is left to hear it.
-                let told = told.inspect_err(|_| drop(news.send(News::AnnouncementOver)))?;
+                let told = told.inspect_err(|_| news.tell(News::AnnouncementOver))?;
                 let (told, missing) = sort_out(offered, told, |offered| &offered.spec.key);
                 let now = match told.first() {
                     Some((_, first)) => first.now,
-                    None => store.now().await.inspect_err(|_| drop(news.send(News::AnnouncementOver)))?,
+                    None => store.now().await.inspect_err(|_| news.tell(News::AnnouncementOver))?,
                 };
                 Ok((now, (told, missing)))
             },

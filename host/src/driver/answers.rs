@@ -6,7 +6,7 @@ use leasehold_lease::agent::{Event, EventKind};
 use leasehold_lease::id::{JobKey, RunId, RunKey};
 use leasehold_lease::op::{ClaimAnswer, ClaimKind};
 use leasehold_lease::time::{Millis, Mono};
-use leasehold_store::Told;
+use leasehold_store::HostAnswer;
 
 use super::Driver;
 use super::calls::News;
@@ -27,7 +27,7 @@ const DETAIL: usize = 300;
 /// Answers on their way to the store.
 #[derive(Default)]
 pub(super) struct Answers {
-    waiting: Vec<Told>,
+    waiting: Vec<HostAnswer>,
     dropped: u64,
     next: Option<Mono>,
     writing: bool,
@@ -39,7 +39,7 @@ impl Answers {
         self.next.filter(|_| !self.writing)
     }
 
-    fn keep(&mut self, told: Told, now: Mono) {
+    fn keep(&mut self, told: HostAnswer, now: Mono) {
         if self.waiting.len() == WAITING {
             self.dropped += 1;
             return;
@@ -48,7 +48,7 @@ impl Answers {
         self.next.get_or_insert(now + REST);
     }
 
-    fn batch(&mut self, now: Mono) -> Vec<Told> {
+    fn batch(&mut self, now: Mono) -> Vec<HostAnswer> {
         let rest = self.waiting.split_off(self.waiting.len().min(BATCH));
         self.next = (!rest.is_empty()).then_some(now);
         if self.dropped > 0 {
@@ -60,7 +60,7 @@ impl Answers {
 }
 
 impl Driver {
-    pub(super) fn keep_answer(&mut self, told: Told) {
+    pub(super) fn keep_answer(&mut self, told: HostAnswer) {
         self.answers.keep(told, clock::mono());
     }
 
@@ -68,7 +68,7 @@ impl Driver {
     pub(super) fn keep_what_no_claim_tells(&mut self, job: &JobKey, event: &Event) {
         use EventKind::{Late, Missed, NoPlace, NoPlugin};
         let (Some(run), NoPlace | Missed | Late | NoPlugin) = (&event.run, event.kind) else { return };
-        self.keep_answer(Told {
+        self.keep_answer(HostAnswer {
             run: RunKey { job: job.clone(), run: run.clone() },
             host: self.parts.name.clone(),
             at: self.calls.clock.now(),
@@ -87,12 +87,11 @@ impl Driver {
         self.answers.writing = true;
         let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
         self.calls.tasks.spawn(async move {
-            if let Err(error) = store.keep_told(&batch).await {
+            if let Err(error) = store.keep_answers(&batch).await {
                 let error = &error as &dyn std::error::Error;
                 tracing::debug!(answers = batch.len(), error, "answers for `leasehold why` are lost");
             }
-            // The driver has ended: nobody is left to hear it.
-            drop(news.send(News::AnswersWritten));
+            news.tell(News::AnswersWritten);
         });
     }
 
@@ -101,17 +100,17 @@ impl Driver {
     }
 
     /// What has not been written when the host ends, in batches.
-    pub(super) fn last_answers(&mut self) -> Vec<Vec<Told>> {
+    pub(super) fn last_answers(&mut self) -> Vec<Vec<HostAnswer>> {
         let now = clock::mono();
         std::iter::from_fn(|| Some(self.answers.batch(now)).filter(|batch| !batch.is_empty())).collect()
     }
 }
 
 /// The answer to a claim in the words of the record.
-pub(super) fn of_claim(host: String, run: RunKey, kind: ClaimKind, answer: &ClaimAnswer, at: Millis) -> Told {
+pub(super) fn of_claim(host: String, run: RunKey, kind: ClaimKind, answer: &ClaimAnswer, at: Millis) -> HostAnswer {
     let (asked, word) = (kind.word().to_owned(), answer.word().to_owned());
     let detail = detail(&run.run, answer);
-    Told { run, host, at, asked, answer: word, detail }
+    HostAnswer { run, host, at, asked, answer: word, detail }
 }
 
 /// What the answer says beside its word.
@@ -143,10 +142,10 @@ mod tests {
 
     use super::*;
 
-    fn told() -> Told {
+    fn told() -> HostAnswer {
         let run = RunKey { job: "a/x".parse().expect("a job"), run: RunId::Slot(Slot(Millis(0))) };
         let word = String::new;
-        Told { run, host: word(), at: Millis(0), asked: word(), answer: word(), detail: word() }
+        HostAnswer { run, host: word(), at: Millis(0), asked: word(), answer: word(), detail: word() }
     }
 
     #[test]

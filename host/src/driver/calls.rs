@@ -11,7 +11,7 @@ use leasehold_lease::agent::Input;
 use leasehold_lease::id::{JobKey, RunKey, TenantName};
 use leasehold_lease::time::{Millis, Mono};
 use leasehold_sandbox::Plugin;
-use leasehold_store::{HostRecord, RunStanding, StoreError, Told};
+use leasehold_store::{HostAnswer, HostRecord, RunStanding, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -45,7 +45,7 @@ pub(crate) enum News {
     /// A run that no host cared for is given up, for this reason.
     OrphanClosed(RunKey, String),
     /// An answer that people may ask for.
-    Answered(Told),
+    Answered(HostAnswer),
     /// A batch of such answers is written, or lost.
     AnswersWritten,
     /// The store has heard of this host.
@@ -85,10 +85,27 @@ pub(crate) enum Side {
 /// Calls take less. What took longer lay about while this process or its machine stood still, and tells a time gone by.
 pub(crate) const CLOCK_TOLD_WITHIN: Duration = Duration::from_secs(5);
 
+/// The way to the driver's loop.
+#[derive(Clone)]
+pub(crate) struct NewsSender(mpsc::UnboundedSender<News>);
+
+impl NewsSender {
+    /// The way, and its end. Unbounded, but every message answers a call or belongs to a running attempt.
+    pub(crate) fn new() -> (NewsSender, mpsc::UnboundedReceiver<News>) {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        (NewsSender(sender), inbox)
+    }
+
+    /// Tells it. Where the driver has ended, nobody is left to hear it.
+    pub(crate) fn tell(&self, news: News) {
+        drop(self.0.send(news));
+    }
+}
+
 /// Spawns calls and owns their tasks.
 pub(super) struct Calls {
     pub(super) clock: Arc<StoreClock>,
-    pub(super) news: mpsc::UnboundedSender<News>,
+    pub(super) news: NewsSender,
     pub(super) tasks: JoinSet<()>,
     pub(super) copies: Copies,
     down: Down,
@@ -98,7 +115,7 @@ pub(super) struct Calls {
 pub(crate) type Down = Arc<AtomicBool>;
 
 impl Calls {
-    pub(super) fn new(clock: Arc<StoreClock>, news: mpsc::UnboundedSender<News>, down: Down) -> Calls {
+    pub(super) fn new(clock: Arc<StoreClock>, news: NewsSender, down: Down) -> Calls {
         Calls { clock, news, tasks: JoinSet::new(), copies: Copies::default(), down }
     }
 
@@ -121,10 +138,7 @@ impl Calls {
         let (clock, news, down) = (self.clock.clone(), self.news.clone(), self.down.clone());
         let began = clock::mono();
         tracing::trace!(what, "a call to the store");
-        let tell = move |all: Vec<News>| {
-            // The driver has ended: nobody is left to hear it.
-            all.into_iter().for_each(|one| drop(news.send(one)));
-        };
+        let tell = move |all: Vec<News>| all.into_iter().for_each(|one| news.tell(one));
         self.tasks.spawn(async move {
             let mut call = std::pin::pin!(call);
             let mut is_late = false;

@@ -76,8 +76,7 @@ impl Driver {
             let (ended, ()) = tokio::join!(execution, writer.run(pause, patience));
             drop(in_use);
             let input = ended_input(start.run, token, &ended, output_kept);
-            // The driver has ended: nobody is left to hear it.
-            drop(news.send(News::Input(job, input)));
+            news.tell(News::Input(job, input));
         });
     }
 }

@@ -14,7 +14,7 @@ use super::calls::News;
 use crate::causes::chain;
 use crate::clock;
 
-/// A host that did nothing for so long stood still, and so may others: while the store is up, something is due every few
+/// A host that did nothing for this long stood still, and so may others: while the store is up, something is due every few
 /// seconds.
 const STOOD_STILL: Duration = Duration::from_secs(15);
 
@@ -84,8 +84,7 @@ impl Driver {
             match all_jobs(store.as_ref()).await {
                 Ok(Checked { now, answer: jobs }) => {
                     let open = jobs.iter().filter(|job| job.unfinished > 0).map(|job| job.key.tenant.clone());
-                    // The driver has ended: nobody is left to hear it.
-                    drop(news.send(News::Tenants(open.collect())));
+                    news.tell(News::Tenants(open.collect()));
                     prune_abandoned(store.as_ref(), &jobs, now).await;
                 }
                 Err(error) => {
@@ -128,8 +127,7 @@ impl Driver {
                     Err(error) => tracing::debug!(%job, why = chain(&error), "whether a host offers it is not known"),
                 }
             }
-            // The driver has ended: nobody is left to hear it.
-            drop(news.send(News::LastOffered(told)));
+            news.tell(News::LastOffered(told));
         });
     }
 
@@ -151,8 +149,7 @@ impl Driver {
             for (job, close) in due {
                 match store.close(&job, &close).await {
                     Ok(answer) if answer.answer == CloseAnswer::Closed => {
-                        // The driver has ended: nobody is left to hear it.
-                        drop(news.send(News::OrphanClosed(RunKey { job, run: close.run }, close.reason)));
+                        news.tell(News::OrphanClosed(RunKey { job, run: close.run }, close.reason));
                     }
                     Ok(_) => {}
                     Err(error) => {

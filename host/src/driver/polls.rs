@@ -175,8 +175,7 @@ impl Driver {
             DEADLINE,
             async move {
                 let page = store.unfinished(&tenants, after.as_ref(), PAGE).await;
-                // The driver has ended: nobody is left to hear it.
-                let page = page.inspect_err(|_| drop(news.send(News::Polled)))?;
+                let page = page.inspect_err(|_| news.tell(News::Polled))?;
                 Ok((page.now, (page.answer, tenants)))
             },
             |(found, tenants), now| vec![News::Found(found, now, tenants)],

@@ -180,7 +180,7 @@ impl Driver {
         let words = async move {
             report.await?;
             for batch in answers {
-                store.keep_told(&batch).await?;
+                store.keep_answers(&batch).await?;
             }
             Ok::<(), StoreError>(())
         };

@@ -69,7 +69,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// While plugins are being loaded, how they stand is told no more often than this.
 const SURVEY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Looking takes at most one part in so many of the time, however much there is to look at.
+/// Looking takes at most one part in this many of the time, however much there is to look at.
 const LOOK_SHARE: u32 = 10;
 
 /// The catalog, now and whenever it changes.

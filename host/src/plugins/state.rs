@@ -92,10 +92,10 @@ impl<P> Default for State<P> {
 const PATIENCE_MAX: u32 = 16;
 
 /// A plugin that this host failed to load, as when no process could be started for its compiler, is tried again after one
-/// look, then after two, four and so on up to so many: five minutes, where nothing else gives reason to look.
+/// look, then after two, four and so on up to this many: five minutes, where nothing else gives reason to look.
 const POSTPONED_MAX: u32 = 32;
 
-/// A tenant that has loaded nothing for so many loads of others comes first anyway: it is not remembered.
+/// A tenant that has loaded nothing for this many loads of others comes first anyway: it is not remembered.
 const LOADS_REMEMBERED: u64 = 1_000;
 
 impl<P> State<P> {

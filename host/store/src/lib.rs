@@ -26,6 +26,6 @@ pub use address::{is_namespace, redacted};
 pub use error::StoreError;
 pub use store::{LeaseStore, all_jobs};
 pub use view::{
-    AnnounceAnswer, CALL_LIMIT, Checked, Each, HOST_KEPT, HistoryQuery, HostOrders, HostRecord, HostReport, Identity,
-    JobView, LogEntry, RunStanding, RunView, TOLD_KEPT, Told,
+    ANSWERS_KEPT, AnnounceAnswer, CALL_LIMIT, Checked, Each, HOST_KEPT, HistoryQuery, HostAnswer, HostOrders,
+    HostRecord, HostReport, Identity, JobView, LogEntry, RunStanding, RunView,
 };

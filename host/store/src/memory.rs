@@ -24,8 +24,8 @@ use crate::clock::{self, Clock};
 use crate::error::StoreError;
 use crate::store::LeaseStore;
 use crate::view::{
-    AnnounceAnswer, Checked, Each, HOST_KEPT, HistoryQuery, HostOrders, HostRecord, HostReport, Identity, JobView,
-    LogEntry, RunStanding, RunView, TOLD_KEPT, Told,
+    ANSWERS_KEPT, AnnounceAnswer, Checked, Each, HOST_KEPT, HistoryQuery, HostAnswer, HostOrders, HostRecord,
+    HostReport, Identity, JobView, LogEntry, RunStanding, RunView,
 };
 use crate::wakeups::Wakeups;
 
@@ -52,7 +52,7 @@ struct Record {
     job: Job,
     states: BTreeMap<RunId, Vec<u8>>,
     logs: BTreeMap<RunId, Vec<LogEntry>>,
-    told: VecDeque<Told>,
+    told: VecDeque<HostAnswer>,
 }
 
 impl MemoryStore {
@@ -294,18 +294,18 @@ impl LeaseStore for MemoryStore {
         Ok(pruned.map(|runs| runs.len()))
     }
 
-    async fn keep_told(&self, told: &[Told]) -> Result<(), StoreError> {
+    async fn keep_answers(&self, told: &[HostAnswer]) -> Result<(), StoreError> {
         let (mut data, _) = self.at();
         for told in told {
             // A job that is unknown has nothing to explain.
             let Some(record) = data.jobs.get_mut(&told.run.job) else { continue };
             record.told.push_front(told.clone());
-            record.told.truncate(TOLD_KEPT);
+            record.told.truncate(ANSWERS_KEPT);
         }
         Ok(())
     }
 
-    async fn told(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<Told>, StoreError> {
+    async fn answers(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<HostAnswer>, StoreError> {
         let (data, _) = self.at();
         let all = data.jobs.get(job).into_iter().flat_map(|record| &record.told);
         Ok(all.filter(|told| run.is_none_or(|run| told.run.run == *run)).take(limit).cloned().collect())

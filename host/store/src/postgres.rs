@@ -47,8 +47,8 @@ use crate::aside::Aside;
 use crate::error::StoreError;
 use crate::store::LeaseStore;
 use crate::view::{
-    AnnounceAnswer, Checked, Each, HistoryQuery, HostOrders, HostRecord, HostReport, Identity, JobView, LogEntry,
-    RunStanding, RunView, Told,
+    AnnounceAnswer, Checked, Each, HistoryQuery, HostAnswer, HostOrders, HostRecord, HostReport, Identity, JobView,
+    LogEntry, RunStanding, RunView,
 };
 use crate::wakeups::Wakeups;
 
@@ -222,7 +222,7 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn load_state(&self, run: &RunKey) -> Result<Option<Vec<u8>>, StoreError> {
-        self.look("loading a checkpoint", &call::LOAD_STATE, ask::run(run), answer::some_bytes).await
+        self.look("reading a checkpoint", &call::LOAD_STATE, ask::run(run), answer::some_bytes).await
     }
 
     async fn kv_get(&self, tenant: &TenantName, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -263,7 +263,7 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn close(&self, job: &JobKey, close: &Close) -> Result<Stamped<CloseAnswer>, StoreError> {
-        on(&self.hot, "closing an orphan", ask::close(job, close), answer::close).await
+        on(&self.hot, "closing an orphaned run", ask::close(job, close), answer::close).await
     }
 
     async fn unblock(&self, job: &JobKey, unblock: &Unblock) -> Result<Stamped<UnblockAnswer>, StoreError> {
@@ -271,7 +271,7 @@ impl LeaseStore for PostgresStore {
     }
 
     async fn hold(&self, job: &JobKey, hold: Option<&Hold>) -> Result<Stamped<()>, StoreError> {
-        on(&self.hot, "holding a job", ask::hold(job, hold), |_| Ok(())).await
+        on(&self.hot, "pausing or resuming a job", ask::hold(job, hold), |_| Ok(())).await
     }
 
     async fn unfinished(
@@ -314,11 +314,11 @@ impl LeaseStore for PostgresStore {
         upkeep::prune(&self.rest, job, history_size).await
     }
 
-    async fn keep_told(&self, told: &[Told]) -> Result<(), StoreError> {
+    async fn keep_answers(&self, told: &[HostAnswer]) -> Result<(), StoreError> {
         self.change("keeping what hosts were told", &call::KEEP_TOLD, ask::keep_told(told), |_| Ok(())).await
     }
 
-    async fn told(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<Told>, StoreError> {
+    async fn answers(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<HostAnswer>, StoreError> {
         let read = |rows: Vec<Row>| answer::all(&rows, |said| answer::told(job, said));
         self.look("reading what hosts were told", &call::READ_TOLD, ask::told(job, run, limit), read).await
     }

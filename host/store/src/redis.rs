@@ -60,8 +60,8 @@ use crate::aside::Aside;
 use crate::error::StoreError;
 use crate::store::LeaseStore;
 use crate::view::{
-    AnnounceAnswer, Checked, Each, HistoryQuery, HostOrders, HostRecord, HostReport, Identity, JobView, LogEntry,
-    RunStanding, RunView, Told,
+    AnnounceAnswer, Checked, Each, HistoryQuery, HostAnswer, HostOrders, HostRecord, HostReport, Identity, JobView,
+    LogEntry, RunStanding, RunView,
 };
 
 /// A store in a Redis or Valkey server, or in a cluster of them.
@@ -253,11 +253,11 @@ impl LeaseStore for RedisStore {
         self.do_prune(job, history_size).await
     }
 
-    async fn keep_told(&self, told: &[Told]) -> Result<(), StoreError> {
+    async fn keep_answers(&self, told: &[HostAnswer]) -> Result<(), StoreError> {
         self.write_told(told).await
     }
 
-    async fn told(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<Told>, StoreError> {
+    async fn answers(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<HostAnswer>, StoreError> {
         self.read_told(job, run, limit).await
     }
 

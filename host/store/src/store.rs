@@ -13,8 +13,8 @@ use tokio::sync::broadcast;
 
 use crate::error::StoreError;
 use crate::view::{
-    AnnounceAnswer, Checked, Each, HistoryQuery, HostOrders, HostRecord, HostReport, Identity, JobView, LogEntry,
-    RunStanding, RunView, Told,
+    AnnounceAnswer, Checked, Each, HistoryQuery, HostAnswer, HostOrders, HostRecord, HostReport, Identity, JobView,
+    LogEntry, RunStanding, RunView,
 };
 
 /// A store of leases. All verbs are atomic per job and stamped with the store's own clock.
@@ -114,16 +114,16 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError>;
 
     /// Keeps what hosts were told, for people who ask why a run did or did not start: beside the records, without a
-    /// revision, the newest [`TOLD_KEPT`](crate::TOLD_KEPT) of each job.
-    async fn keep_told(&self, told: &[Told]) -> Result<(), StoreError>;
+    /// revision, the newest [`ANSWERS_KEPT`](crate::ANSWERS_KEPT) of each job.
+    async fn keep_answers(&self, told: &[HostAnswer]) -> Result<(), StoreError>;
 
     /// What hosts were told about a job or one of its runs, newest first, at most `limit`.
-    async fn told(
+    async fn answers(
         &self,
         job: &JobKey,
         run: Option<&leasehold_lease::id::RunId>,
         limit: usize,
-    ) -> Result<Vec<Told>, StoreError>;
+    ) -> Result<Vec<HostAnswer>, StoreError>;
 
     /// A host says that it is there, and learns what was asked of it. Never used to decide about a lease. Records of
     /// hosts not heard of for [`HOST_KEPT`](crate::HOST_KEPT) are dropped.

@@ -15,7 +15,7 @@ use crate::error::StoreError;
 pub const CALL_LIMIT: Duration = Duration::from_secs(2);
 
 /// Answers kept per job for people who ask why.
-pub const TOLD_KEPT: usize = 1_000;
+pub const ANSWERS_KEPT: usize = 1_000;
 
 /// How long the record of a host that is not heard of is kept.
 pub const HOST_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -150,7 +150,7 @@ pub struct HistoryQuery {
     pub status: Option<Status>,
     /// Due at or after this.
     pub since: Option<Millis>,
-    /// At most so many; 0 asks for none.
+    /// At most this many; 0 asks for none.
     pub limit: usize,
 }
 
@@ -167,7 +167,7 @@ pub struct LogEntry {
 
 /// What a host was told when it asked about a run, kept for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct HostAnswer {
     /// Which run.
     pub run: RunKey,
     /// The host's name.

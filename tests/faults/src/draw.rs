@@ -30,7 +30,7 @@ impl Draw {
         Duration::from_millis(self.0.random_range(from..=to))
     }
 
-    /// True in one of so many cases.
+    /// True in one of this many cases.
     pub fn one_in(&mut self, cases: usize) -> bool {
         self.below(cases) == 0
     }

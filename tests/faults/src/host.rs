@@ -85,7 +85,7 @@ impl Host {
         }
     }
 
-    /// Waits for its end, for so long.
+    /// Waits for its end, for this long.
     pub(crate) async fn ended(&mut self, patience: Duration) -> Option<ExitStatus> {
         let end = clock::mono() + patience;
         let child = self.child.as_mut()?;

@@ -143,7 +143,7 @@ impl Record {
         (heard.told.len(), heard.effects.len())
     }
 
-    /// Waits for an event from the `from`th on that fits, for so long.
+    /// Waits for an event from the `from`th on that fits, for this long.
     pub async fn wait_told(&self, from: usize, patience: Duration, fits: impl Fn(&Told) -> bool) -> Option<Told> {
         let mut next = from;
         let look = |heard: &Heard| {
@@ -154,7 +154,7 @@ impl Record {
         self.wait(patience, look).await
     }
 
-    /// Waits for an effect from the `from`th on that fits, for so long.
+    /// Waits for an effect from the `from`th on that fits, for this long.
     pub async fn wait_effect(&self, from: usize, patience: Duration, fits: impl Fn(&Effect) -> bool) -> Option<Effect> {
         let mut next = from;
         let look = |heard: &Heard| {
@@ -165,7 +165,7 @@ impl Record {
         self.wait(patience, look).await
     }
 
-    /// Waits until this finds something, for so long.
+    /// Waits until this finds something, for this long.
     pub async fn wait<T>(&self, patience: Duration, mut look: impl FnMut(&Heard) -> Option<T>) -> Option<T> {
         let mut grown = self.grown.subscribe();
         let end = clock::mono() + patience;

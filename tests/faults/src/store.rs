@@ -111,7 +111,7 @@ impl Store {
         }
     }
 
-    /// Nobody gets an answer for so long. A file is locked by somebody who does not let go.
+    /// Nobody gets an answer for this long. A file is locked by somebody who does not let go.
     pub(crate) async fn freeze(&mut self, time: Duration) {
         match self {
             Store::Sqlite(file, _) => lock(file.clone(), time).await,
@@ -151,7 +151,7 @@ fn failed(error: &ServerError) {
     panic!("{}", error.chain());
 }
 
-/// Holds the file's write lock for so long, as a program does that looks into it and is left open.
+/// Holds the file's write lock for this long, as a program does that looks into it and is left open.
 async fn lock(file: PathBuf, time: Duration) {
     let open = move || {
         let connection = rusqlite::Connection::open(file).expect("the file is there");

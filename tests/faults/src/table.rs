@@ -34,13 +34,13 @@ impl Row {
         Row::value(what, kind, wrong.to_string(), tries, "0")
     }
 
-    /// Something that was looked at so often.
+    /// Something that was looked at this often.
     pub fn value(what: &str, kind: Kind, value: String, samples: u64, target: &str) -> Row {
         Row { what: what.to_owned(), kind, samples, spread: None, value: Some(value), target: target.to_owned() }
     }
 }
 
-/// The least value that so many are not above.
+/// The least value that this many are not above.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted[rank.clamp(1, sorted.len()) - 1]

@@ -16,7 +16,7 @@ use crate::host::{Call, Request};
 use crate::world::{Event, Mail, World};
 use crate::{Happened, Ms, SECOND, START};
 
-/// A call ends by itself after so long, whatever the network does.
+/// A call ends by itself after this long, whatever the network does.
 const CALL_ENDS: Ms = 2 * SECOND;
 
 /// What the store answered, with its clock.

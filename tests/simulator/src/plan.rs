@@ -56,7 +56,7 @@ pub enum Fault {
     Loss { percent: u64, lasts: Ms },
     /// So many of a hundred requests arrive twice.
     Repeat { percent: u64, lasts: Ms },
-    /// Messages take up to so long.
+    /// Messages take up to this long.
     Delay { up_to: Ms, lasts: Ms },
     /// A host's wall clock is set.
     Wall { host: usize, by: Ms },
@@ -68,7 +68,7 @@ pub enum Fault {
     Deploy,
     /// A host's plugin directory offers the job no more.
     Withdraw { host: usize, lasts: Ms },
-    /// A host has so many places.
+    /// A host has this many places.
     Places { host: usize, places: usize, lasts: Ms },
     /// A host lacks what it needs to start a handler.
     Want { host: usize, lasts: Ms },
@@ -76,7 +76,7 @@ pub enum Fault {
     Drain { host: usize, lasts: Ms },
     /// No host offers the job any more.
     Gone { lasts: Ms },
-    /// Someone asks for so many runs on demand.
+    /// Someone asks for this many runs on demand.
     Trigger { runs: u64 },
     /// Someone cancels the newest unfinished run.
     Cancel,

@@ -41,7 +41,7 @@ const CALLS: usize = 300;
 /// Events within a second: many more than a few hosts have reason for.
 const EVENTS_A_SECOND: u64 = 5_000;
 
-/// Messages on their way when all is well again may take so long (the slowest that plans have).
+/// Messages on their way when all is well again may take this long (the slowest that plans have).
 const SLOWEST: Ms = 40 * SECOND;
 
 /// What has to be remembered to judge hosts.

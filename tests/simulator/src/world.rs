@@ -267,7 +267,7 @@ impl World {
     }
 }
 
-/// A schedule with so many milliseconds between two slots.
+/// A schedule with this many milliseconds between two slots.
 pub(crate) fn every(interval: Ms) -> Schedule {
     Schedule::every(Duration::from_millis(interval.unsigned_abs())).expect("plans have sound intervals")
 }

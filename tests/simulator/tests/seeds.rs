@@ -8,7 +8,7 @@ use leasehold_simulator::{Plan, Report, run, run_two};
 /// How many hours are simulated where `LEASEHOLD_SEEDS` does not say.
 const SEEDS: u64 = 500;
 
-/// What has to happen somewhere among so many hours, or the promises were not put to the test.
+/// What has to happen somewhere among this many hours, or the promises were not put to the test.
 const SOMETIMES: [&str; 48] = [
     "answer-early",
     "answer-ended",

@@ -23,7 +23,7 @@ use super::judged::Judged;
 use super::store::FaultyStore;
 use super::weather::{Sky, Weather};
 
-/// After so long of calm, all that was on its way has arrived, and leases of the dead have run out.
+/// After this long of calm, all that was on its way has arrived, and leases of the dead have run out.
 const SETTLED: Duration = Duration::from_secs(4);
 
 /// Slots of each job that are looked at in calm weather.
@@ -169,7 +169,7 @@ impl Cluster {
     }
 
     /// H3: of this job's effects none came after the end of its lease, as its runner could know it; and H1: none of its
-    /// attempts had more than one handler, which has so many. It is the only job that tells the witness.
+    /// attempts had more than one handler, which has this many. It is the only job that tells the witness.
     pub(crate) fn effects_were_in_time(&self, job: &str, of_handler: usize) {
         let heard = self.witness.heard_at();
         let mut by_fence = BTreeMap::<u64, usize>::new();

@@ -108,7 +108,7 @@ const VERBS: [Verb; 17] = [
     Verb::Finish,
     Verb::Release,
     Verb::Prune,
-    Verb::KeepTold,
+    Verb::KeepAnswers,
     Verb::KeepOffers,
     Verb::HostOffers,
 ];

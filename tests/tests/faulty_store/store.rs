@@ -16,8 +16,8 @@ use leasehold_lease::run::{Hold, Job};
 use leasehold_lease::time::Millis;
 use leasehold_lease::write::{Write, Written};
 use leasehold_store::{
-    AnnounceAnswer, Checked, Each, HistoryQuery, HostOrders, HostRecord, HostReport, Identity, JobView, LeaseStore,
-    LogEntry, RunStanding, RunView, StoreError, Told,
+    AnnounceAnswer, Checked, Each, HistoryQuery, HostAnswer, HostOrders, HostRecord, HostReport, Identity, JobView,
+    LeaseStore, LogEntry, RunStanding, RunView, StoreError,
 };
 use tokio::sync::{broadcast, watch};
 
@@ -37,7 +37,7 @@ pub(crate) enum Verb {
     Hosts,
     Jobs,
     KeepOffers,
-    KeepTold,
+    KeepAnswers,
     KvGet,
     LoadState,
     Prune,
@@ -342,12 +342,12 @@ impl LeaseStore for FaultyStore {
         self.call(Verb::Prune, None, judged).await
     }
 
-    async fn keep_told(&self, told: &[Told]) -> Result<(), StoreError> {
-        self.call(Verb::KeepTold, None, self.judged.memory.keep_told(told)).await
+    async fn keep_answers(&self, told: &[HostAnswer]) -> Result<(), StoreError> {
+        self.call(Verb::KeepAnswers, None, self.judged.memory.keep_answers(told)).await
     }
 
-    async fn told(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<Told>, StoreError> {
-        self.call(Verb::Other, None, self.judged.memory.told(job, run, limit)).await
+    async fn answers(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<HostAnswer>, StoreError> {
+        self.call(Verb::Other, None, self.judged.memory.answers(job, run, limit)).await
     }
 
     async fn report_host(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {

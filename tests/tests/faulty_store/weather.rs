@@ -19,7 +19,7 @@ pub(crate) enum Weather {
     Outage,
     /// The same for one host alone.
     CutOff(usize),
-    /// Each takes so long before its effect, and so long after it.
+    /// Each takes this long before its effect, and this long after it.
     Slow(Duration, Duration),
 }
 

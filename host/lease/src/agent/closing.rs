@@ -78,7 +78,7 @@ impl Agent {
         match self.parts.get(run).map(|part| &part.state) {
             Some(State::Running { token: held, attempt, .. }) if *held == token => {
                 let attempt = *attempt;
-                // It has not answered a heartbeat for so long.
+                // It has not answered a heartbeat for this long.
                 self.silent_since = Some(Mono(t.now.mono.0.saturating_sub(self.policy.lease)));
                 let why = "its lease may have ended: no heartbeat was acknowledged in time";
                 self.tell(t, EventKind::Uncertain, run, Some(attempt), why);

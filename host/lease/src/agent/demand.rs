@@ -11,6 +11,9 @@ use crate::time::{Millis, Mono};
 
 use super::{Agent, Backup, Close, Closing, EventKind, Part, State, Turn};
 
+/// Runs that are remembered so as to be told once.
+const TOLD: usize = 1_000;
+
 /// Those that this instance knows of: at most as many as the store keeps waiting. All are looked at when they are shown, none
 /// with other inputs.
 #[derive(Debug, Default)]
@@ -21,6 +24,8 @@ pub(super) struct Demand {
     due: BTreeMap<RunId, Millis>,
     /// Those of which people are still to be told that they wait.
     untold: BTreeSet<(Millis, RunId)>,
+    /// Those that were forgotten after people were told of them: an outage makes no news of what waits.
+    told: BTreeSet<(Millis, RunId)>,
     /// Until then, the store has shown each of them lately enough.
     fresh_until: Option<Mono>,
     /// A claim was refused because the job is not free: not again before.
@@ -46,7 +51,7 @@ impl Demand {
         }
         self.forget(run);
         self.due.insert(run.clone(), due);
-        if !started {
+        if !self.told.remove(&key) && !started {
             self.untold.insert(key.clone());
         }
         self.waiting.insert(key, wish);
@@ -69,7 +74,7 @@ impl Demand {
         }
     }
 
-    /// What the store has not shown for so long has ended elsewhere.
+    /// What the store has not shown for this long has ended elsewhere.
     fn forget_unseen(&mut self, now: Mono, shown: Duration) {
         if self.fresh_until.is_some_and(|until| now < until) {
             return;
@@ -77,7 +82,16 @@ impl Demand {
         let unseen = |wish: &Wish| now.since(wish.seen) >= shown;
         let gone: Vec<RunId> =
             self.waiting.iter().filter(|(_, wish)| unseen(wish)).map(|((_, run), _)| run.clone()).collect();
-        gone.iter().for_each(|run| self.forget(run));
+        for run in &gone {
+            let key = (self.due[run], run.clone());
+            if !self.untold.contains(&key) {
+                self.told.insert(key);
+            }
+            self.forget(run);
+        }
+        while self.told.len() > TOLD {
+            self.told.pop_first();
+        }
         // What comes later is shown later.
         self.fresh_until = self.waiting.values().map(|wish| wish.seen + shown).min();
     }
@@ -224,7 +238,7 @@ mod tests {
         RunId::OnDemand(format!("run-{n:06}").parse().expect("an id"))
     }
 
-    /// What a poll shows of so many runs that nobody has started.
+    /// What a poll shows of this many runs that nobody has started.
     fn pending(count: i64, now: i64) -> Input {
         let run = |n| (id(n), Some(Standing::from(&Run::new(Millis(n), None))));
         let runs = (0..count).map(run).collect();
@@ -275,6 +289,16 @@ mod tests {
         assert!(known(&mut demand, 40).is_empty() && demand.waiting.is_empty() && demand.untold.is_empty());
         // What comes when none was left is forgotten in time as well.
         demand.wants(at(50), Millis(0), &id(0), false);
+        demand.untold.clear();
         assert_eq!((known(&mut demand, 69), known(&mut demand, 70)), (vec![0], vec![]));
+        // It has been told of, and is no news; another one is.
+        demand.wants(at(80), Millis(0), &id(0), false);
+        assert!(demand.untold.is_empty());
+        demand.wants(at(80), Millis(3), &id(3), false);
+        assert_eq!(demand.untold.len(), 1);
+        for n in 0..2 * TOLD as i64 {
+            demand.wants(at(80), Millis(n), &id(n), true);
+        }
+        assert_eq!((known(&mut demand, 100), demand.told.len()), (vec![], TOLD));
     }
 }

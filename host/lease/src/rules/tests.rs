@@ -29,12 +29,12 @@ const START: i64 = 1_700_000_000_000;
 /// The lease of each test, in seconds.
 const LEASE: i64 = 30;
 
-/// The instant so many milliseconds into the test.
+/// The instant this many milliseconds into the test.
 fn ms(ms: i64) -> Millis {
     Millis(START + ms)
 }
 
-/// The scheduled run due so many seconds into the test.
+/// The scheduled run due this many seconds into the test.
 fn slot(seconds: i64) -> RunId {
     RunId::Slot(Slot(ms(seconds * 1_000)))
 }
@@ -84,7 +84,7 @@ impl Store {
         Store { terms: Terms { overlap: Overlap::Allow, ..terms() }, ..Store::new() }
     }
 
-    /// Sets the store's clock to so many seconds into the test.
+    /// Sets the store's clock to this many seconds into the test.
     fn go(&mut self, seconds: i64) -> &mut Store {
         self.go_ms(seconds * 1_000)
     }
@@ -164,7 +164,7 @@ impl Store {
         close(&mut self.job, self.now, &ask).answer
     }
 
-    /// Unblocks the job, whose newest due slot is the one so many seconds into the test.
+    /// Unblocks the job, whose newest due slot is the one this many seconds into the test.
     fn unblock(&mut self, newest_due: i64) -> UnblockAnswer {
         unblock(&mut self.job, self.now, &Unblock { newest_due: Slot(ms(newest_due * 1_000)) }).answer
     }

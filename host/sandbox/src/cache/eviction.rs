@@ -25,7 +25,7 @@ struct Share {
     kept: Vec<Kept>,
 }
 
-/// What has to go so that the rest keeps the limit together with what was just written: so many bytes, which stay, for this
+/// What has to go so that the rest keeps the limit together with what was just written: this many bytes, which stay, for this
 /// tenant.
 pub(super) fn surplus(all: Vec<Kept>, tenant: &str, newest: u64, limit: u64) -> Vec<Kept> {
     let mut total = newest + all.iter().map(|kept| kept.size).sum::<u64>();
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of this tenant's, used so many seconds after others.
+    /// A file of this tenant's, used this many seconds after others.
     fn kept(tenant: &str, used: u64, size: u64) -> Kept {
         Kept {
             path: format!("{tenant}-{used}").into(),
@@ -67,7 +67,7 @@ mod tests {
         }
     }
 
-    /// Names of what goes when so many bytes were written for this tenant and 100 may be kept.
+    /// Names of what goes when this many bytes were written for this tenant and 100 may be kept.
     fn gone(all: &[Kept], tenant: &str, newest: u64) -> Vec<String> {
         let gone = surplus(all.to_vec(), tenant, newest, 100);
         gone.iter().map(|kept| kept.path.display().to_string()).collect()

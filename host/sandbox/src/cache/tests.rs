@@ -26,7 +26,7 @@ fn settle(path: &Path) {
     settle_at(path, 0);
 }
 
-/// The same, so many seconds later.
+/// The same, this many seconds later.
 fn settle_at(path: &Path, seconds: u64) {
     let changed = path.metadata().unwrap().modified().unwrap();
     let note = File::options().write(true).open(path.with_extension("whole")).expect("a note");

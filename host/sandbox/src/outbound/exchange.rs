@@ -252,7 +252,7 @@ async fn receive(
     Ok(received)
 }
 
-/// Charges a response of so many bytes, as long as the host holds it, like memory of the guest, which waits meanwhile. What
+/// Charges a response of this many bytes, as long as the host holds it, like memory of the guest, which waits meanwhile. What
 /// the guest may hold no more could not be given to it either.
 fn charge(attempt: &Attempt, held: &mut MemoryShare, bytes: usize) -> Result<(), NoRoom> {
     if attempt.peak_memory().saturating_add(bytes) > attempt.limits.memory {

@@ -49,7 +49,7 @@ impl Traffic {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Whether a request has gone out whole, with a body of so many bytes.
+    /// Whether a request has gone out whole, with a body of this many bytes.
     pub(super) fn is_sent(&self, body: u64) -> bool {
         self.heads().request.is_none() && self.body_sent.load(Ordering::Relaxed) >= body
     }
@@ -195,7 +195,7 @@ mod tests {
     use crate::gate::{Lost, OpenGate};
     use crate::limits::Limits;
 
-    /// Open for so many questions.
+    /// Open for this many questions.
     struct OpenFor(AtomicU64);
 
     #[async_trait::async_trait]

@@ -66,7 +66,7 @@ pub fn with_component(plugin: &[u8], text: &str) -> Vec<u8> {
     with_instance_of(plugin, &wat::parse_str(text).expect("the text is a component"))
 }
 
-/// The plugin, with so many instances of one more module in it.
+/// The plugin, with this many instances of one more module in it.
 pub fn with_instances(plugin: &[u8], module: &str, count: usize) -> Vec<u8> {
     let text = format!("(component (core module $m {module}) {})", "(core instance (instantiate $m))".repeat(count));
     with_instance_of(plugin, &wat::parse_str(&text).expect("the text is a component"))

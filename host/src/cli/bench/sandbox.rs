@@ -274,7 +274,7 @@ pub(super) fn median(rounds: &[f64]) -> f64 {
     if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + sorted[middle]) / 2.0 } else { sorted[middle] }
 }
 
-/// The least time that so many percent do not exceed. There is at least one.
+/// The least time that this many percent do not exceed. There is at least one.
 pub(super) fn percentile(mut all: Vec<Duration>, percent: f64) -> Duration {
     all.sort();
     let rank = (all.len() as f64 * percent / 100.0).ceil() as usize;

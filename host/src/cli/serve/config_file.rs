@@ -5,13 +5,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leasehold::config::FILE_MAX;
 use leasehold::regular_file;
 use tokio::sync::watch;
 
 /// How often the file is looked at.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Bytes beyond this are not compared: no configuration is longer.
-const MOST: u64 = 1 << 20;
 
 /// The file with what it said when the host started.
 #[derive(Debug)]
@@ -57,7 +56,7 @@ impl ConfigFile {
 
 fn content(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    regular_file::open(path)?.take(MOST).read_to_end(&mut content)?;
+    regular_file::open(path)?.take(FILE_MAX).read_to_end(&mut content)?;
     Ok(content)
 }
 

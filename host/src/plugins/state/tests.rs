@@ -113,7 +113,7 @@ fn one(_: &str) -> Result<Vec<(&'static str, bool)>, &'static str> {
     Ok(vec![("j", true)])
 }
 
-/// A look that sees one plugin's code as this file of so many bytes.
+/// A look that sees one plugin's code as this file of this many bytes.
 fn look_at(b: &mut Bench, inode: i128, size: u64) {
     let seen = Seen { wasm: Sight::File(Stamp::made(inode, size, 0)), ..Seen::default() };
     let sighting = Sighting { plugins: [(Bench::id("a/x"), seen)].into(), ..Sighting::default() };

@@ -81,7 +81,7 @@ impl Load {
         self.shared.sent_again.load(Ordering::Relaxed)
     }
 
-    /// Claims and finishes runs for as long as that, so many at the same time. Answers pairs a second.
+    /// Claims and finishes runs for as long as that, this many at the same time. Answers pairs a second.
     pub(super) async fn pairs(&self, in_flight: usize, round: Duration) -> Result<f64, BenchError> {
         let begun = since_boot();
         let share = MOST_PAIRS.div_ceil(in_flight as u64);
@@ -101,7 +101,7 @@ impl Load {
         Ok(done as f64 / since_boot().saturating_sub(begun).as_secs_f64())
     }
 
-    /// Gives so many jobs so many finished runs each, or as many as can be had in the time; all jobs the same number.
+    /// Gives this many jobs this many finished runs each, or as many as can be had in the time; all jobs the same number.
     pub(super) async fn fill(
         &self,
         jobs: usize,
@@ -138,7 +138,7 @@ impl Load {
         Ok(took)
     }
 
-    /// Starts so many runs, and leaves them running.
+    /// Starts this many runs, and leaves them running.
     pub(super) async fn running(&self, many: usize, in_flight: usize) -> Result<Vec<(JobKey, Heartbeat)>, BenchError> {
         let callers = (0..in_flight).map(|caller| {
             let load = self.clone();

@@ -17,7 +17,7 @@ const FILL_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Calls in flight while the store is filled, which is not measured: enough that they share what can be shared.
 const FILLERS: usize = 64;
 
-/// What is asked of heartbeats is asked of so many.
+/// What is asked of heartbeats is asked of this many.
 const JUDGED: usize = 10_000;
 
 /// Measures a store, and adds a row for each figure.

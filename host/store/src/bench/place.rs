@@ -10,7 +10,7 @@ use super::report::Target;
 use super::{postgres, redis};
 use crate::store::LeaseStore;
 
-/// What a claim may take in a full store: so many times what it takes in an empty one.
+/// What a claim may take in a full store: this many times what it takes in an empty one.
 pub(super) const FULL: Target = Target::AtMostTimes(1.5);
 
 /// A store that is measured.

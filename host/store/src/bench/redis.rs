@@ -120,7 +120,7 @@ impl Server {
         sound.then(|| hash.to_owned()).ok_or_else(|| Missing("the server did not take the yardstick's script".into()))
     }
 
-    /// Runs redis-benchmark with so many calls.
+    /// Runs redis-benchmark with this many calls.
     async fn benchmark(&self, hash: &str, in_flight: usize, calls: f64, round: Duration) -> Result<f64, Missing> {
         let mut arguments = self.address.clone();
         let key = format!("leasehold:{{{}}}:yardstick:__rand_int__", self.namespace);

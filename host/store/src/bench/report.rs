@@ -66,9 +66,9 @@ pub struct Yardstick {
 pub(super) enum Target {
     /// At least this part of the yardstick. `aim` is what it should come to.
     Part { least: f64, aim: f64 },
-    /// At least so many times the yardstick, or at least this figure.
+    /// At least this many times the yardstick, or at least this figure.
     TimesOr { times: f64, figure: f64 },
-    /// At most so many times the yardstick.
+    /// At most this many times the yardstick.
     AtMostTimes(f64),
     /// At most this.
     AtMost(f64),

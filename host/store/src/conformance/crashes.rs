@@ -43,7 +43,7 @@ pub async fn a_client_killed_at_any_step_leaves_each_step_done_once(
     }
 }
 
-/// Runs the client until it has heard so many answers, kills it, and says how many it has heard by then.
+/// Runs the client until it has heard this many answers, kills it, and says how many it has heard by then.
 fn kill_after(client: &mut Command, answers: u64) -> u64 {
     let mut child = client.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a process");
     let mut lines = BufReader::new(child.stdout.take().expect("it was piped")).lines();

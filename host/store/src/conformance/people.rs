@@ -5,15 +5,20 @@ use std::time::Duration;
 use leasehold_lease::id::{JobKey, RunKey};
 
 use super::bench::{Bench, job, ms, on_demand, slot};
-use crate::view::{HOST_KEPT, HostOrders, HostReport, TOLD_KEPT, Told};
+use crate::view::{ANSWERS_KEPT, HOST_KEPT, HostAnswer, HostOrders, HostReport};
 
 /// How long a wake-up may take before the test says that it did not come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn told(run: &RunKey, at: leasehold_lease::time::Millis, answer: &str) -> Told {
+fn told(run: &RunKey, at: leasehold_lease::time::Millis, answer: &str) -> HostAnswer {
     let word = |word: &str| word.to_owned();
-    Told {
-        run: run.clone(), host: word("host-ä"), at, asked: word("slot"), answer: word(answer), detail: word("a\nb")
+    HostAnswer {
+        run: run.clone(),
+        host: word("host-ä"),
+        at,
+        asked: word("slot"),
+        answer: word(answer),
+        detail: word("a\nb"),
     }
 }
 
@@ -31,9 +36,9 @@ pub async fn answers_are_kept_for_who_asks_why(bench: &Bench) {
         told(&key(&a, newer.clone()), now + ms(1), "overlap"),
         told(&key(&job("unknown"), newer.clone()), now, "none"),
     ];
-    bench.store.keep_told(&all).await.expect("an answer");
-    bench.store.keep_told(&[]).await.expect("an answer");
-    let ask = async |job: &JobKey, run, limit| bench.store.told(job, run, limit).await.expect("answers");
+    bench.store.keep_answers(&all).await.expect("an answer");
+    bench.store.keep_answers(&[]).await.expect("an answer");
+    let ask = async |job: &JobKey, run, limit| bench.store.answers(job, run, limit).await.expect("answers");
     assert_eq!(ask(&a, None, 10).await, [all[2].clone(), all[0].clone()]);
     assert_eq!(ask(&a, None, 1).await, [all[2].clone()]);
     assert_eq!(ask(&a, Some(&older), 10).await, [all[0].clone()]);
@@ -47,14 +52,16 @@ pub async fn kept_answers_are_bounded(bench: &Bench) {
     let (job, run) = (job("a"), slot(bench.now().await));
     bench.win(&job, &run, &bench.terms()).await;
     let key = RunKey { job: job.clone(), run };
-    let batch = |n: usize| -> Vec<Told> {
-        (0..TOLD_KEPT / 2 + 10).map(|i| told(&key, leasehold_lease::time::Millis(i as i64), &n.to_string())).collect()
+    let batch = |n: usize| -> Vec<HostAnswer> {
+        (0..ANSWERS_KEPT / 2 + 10)
+            .map(|i| told(&key, leasehold_lease::time::Millis(i as i64), &n.to_string()))
+            .collect()
     };
     for n in 0..3 {
-        bench.store.keep_told(&batch(n)).await.expect("an answer");
+        bench.store.keep_answers(&batch(n)).await.expect("an answer");
     }
-    let kept = bench.store.told(&job, None, usize::MAX).await.expect("answers");
-    assert_eq!(kept.len(), TOLD_KEPT);
+    let kept = bench.store.answers(&job, None, usize::MAX).await.expect("answers");
+    assert_eq!(kept.len(), ANSWERS_KEPT);
     assert!(kept.iter().all(|told| told.answer != "0"), "the oldest have gone");
 }
 

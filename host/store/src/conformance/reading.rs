@@ -117,7 +117,7 @@ pub async fn checked_runs_stand_in_the_order_asked(bench: &Bench) {
     assert_eq!(newest, [known.run.slot(), known.run.slot(), None, known.run.slot()], "of an unknown run too");
 }
 
-/// History: newest first, of one job or all, by status, from an instant on, at most so many.
+/// History: newest first, of one job or all, by status, from an instant on, at most this many.
 pub async fn history_is_newest_first_and_filtered(bench: &Bench) {
     let now = bench.now().await;
     let (a, b) = (job("a"), job("b"));

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::call::Row;
 use crate::view::{AnnounceAnswer, Checked, HostOrders, HostRecord, HostReport, Identity, JobView, LogEntry};
-use crate::view::{RunStanding, RunView, Told};
+use crate::view::{HostAnswer, RunStanding, RunView};
 use crate::wire::{Meta, WireError, WireOutcome, bytes, from_json, token};
 
 mod whole;
@@ -126,7 +126,7 @@ pub(super) fn standings(keys: &[RunKey], rows: Vec<Row>) -> Read<Checked<Vec<Run
         let stands = text("where a run stands", row).and_then(|said| standing(key.clone(), said));
         // One that cannot be read is left unknown: no claim for it is answered either.
         stands.unwrap_or_else(|error| {
-            left_out("checking runs", &error);
+            left_out("looking at runs", &error);
             RunStanding { key: key.clone(), standing: None, newest_started: None, newest_skipped: None }
         })
     });

@@ -8,7 +8,7 @@ use leasehold_lease::write::{Change, Lane, Write};
 use serde::Serialize;
 
 use super::told::{Body, Report};
-use crate::view::{HOST_KEPT, HistoryQuery, HostReport, Identity, TOLD_KEPT, Told};
+use crate::view::{ANSWERS_KEPT, HOST_KEPT, HistoryQuery, HostAnswer, HostReport, Identity};
 use crate::wire::{Meta, WireOutcome, ms, to_json, token_hex};
 
 /// Where the slot of an on-demand run would stand: behind all slots, so that (slot, demand) is the order of runs.
@@ -417,7 +417,7 @@ pub(super) fn history(query: &HistoryQuery) -> String {
     })
 }
 
-pub(super) fn keep_told(told: &[Told]) -> String {
+pub(super) fn keep_told(told: &[HostAnswer]) -> String {
     #[derive(Serialize)]
     struct Item<'a> {
         #[serde(flatten)]
@@ -429,9 +429,9 @@ pub(super) fn keep_told(told: &[Told]) -> String {
         kept: usize,
         told: Vec<Item<'a>>,
     }
-    let item = |told: &'_ Told| to_json(&Body::from(told));
+    let item = |told: &'_ HostAnswer| to_json(&Body::from(told));
     let told = told.iter().map(|told| Item { run: (&told.run).into(), body: item(told) }).collect();
-    to_json(&Ask { kept: TOLD_KEPT, told })
+    to_json(&Ask { kept: ANSWERS_KEPT, told })
 }
 
 pub(super) fn told(job: &JobKey, run: Option<&RunId>, limit: usize) -> String {

@@ -89,7 +89,7 @@ enum Ask {
 }
 
 impl Lane {
-    /// Starts so many tasks. Each connects with its first call.
+    /// Starts this many tasks. Each connects with its first call.
     pub(super) fn start(place: &Arc<Place>, connections: usize) -> Lane {
         let links = (0..connections).map(|_| (Link::new(place.clone()), None)).collect();
         Lane::serve(place, links, &Handle::current())

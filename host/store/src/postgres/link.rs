@@ -13,7 +13,7 @@ use super::error::{ConnectError, Fault, PostgresError, Shared};
 use super::{answer, ask, connect, rehearsal};
 use crate::view::{CALL_LIMIT, Identity};
 
-/// A connection that was idle for so long is asked whether it is still there before it is trusted with a call: then a
+/// A connection that was idle for this long is asked whether it is still there before it is trusted with a call: then a
 /// call is known not to have been sent, instead of perhaps.
 pub(super) const TRUSTED: Duration = Duration::from_millis(500);
 
@@ -21,7 +21,7 @@ pub(super) const TRUSTED: Duration = Duration::from_millis(500);
 /// call.
 const PING_LIMIT: Duration = Duration::from_millis(500);
 
-/// A connection is made anew after so long, and a part of [`SPREAD`]: its plans were made for the tables as they were,
+/// A connection is made anew after this long, and a part of [`SPREAD`]: its plans were made for the tables as they were,
 /// and its name may lead to another server by now.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
 

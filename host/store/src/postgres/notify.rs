@@ -31,7 +31,7 @@ const QUEUE: usize = 256;
 /// How long a release or a trigger waits for its hint to be sent.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A connection that heard nothing for so long is asked whether it is still there.
+/// A connection that heard nothing for this long is asked whether it is still there.
 const QUIET: Duration = Duration::from_secs(30);
 
 /// From one attempt to listen to the next.

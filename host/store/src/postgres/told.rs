@@ -6,7 +6,7 @@ use leasehold_lease::id::{RunKey, hex};
 use leasehold_lease::time::Millis;
 use serde::{Deserialize, Serialize};
 
-use crate::view::{HostReport, Told};
+use crate::view::{HostAnswer, HostReport};
 use crate::wire::to_json;
 
 /// What a host was told, its run aside.
@@ -19,8 +19,8 @@ pub(super) struct Body<'a> {
     detail: Cow<'a, str>,
 }
 
-impl<'a> From<&'a Told> for Body<'a> {
-    fn from(told: &'a Told) -> Body<'a> {
+impl<'a> From<&'a HostAnswer> for Body<'a> {
+    fn from(told: &'a HostAnswer) -> Body<'a> {
         Body {
             host: told.host.as_str().into(),
             at: told.at.0,
@@ -33,8 +33,8 @@ impl<'a> From<&'a Told> for Body<'a> {
 
 impl Body<'_> {
     /// With its run.
-    pub(super) fn told(self, run: RunKey) -> Told {
-        Told {
+    pub(super) fn told(self, run: RunKey) -> HostAnswer {
+        HostAnswer {
             run,
             host: self.host.into_owned(),
             at: Millis(self.at),

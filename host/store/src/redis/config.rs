@@ -8,7 +8,7 @@ use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use super::error::ConnectError;
 use crate::address::{is_namespace, redacted};
 
-/// Data that was sent and is not acknowledged by the other machine for so long means that the connection is gone.
+/// Data that was sent and is not acknowledged by the other machine for this long means that the connection is gone.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 
 /// A connection on which nothing is said is looked after in this rhythm.

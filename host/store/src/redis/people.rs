@@ -13,15 +13,15 @@ use super::link::Limit;
 use super::record::millis;
 use super::writing::{maybe_bytes, texts};
 use crate::error::StoreError;
-use crate::view::{Checked, HOST_KEPT, HostOrders, HostRecord, HostReport, TOLD_KEPT, Told};
+use crate::view::{ANSWERS_KEPT, Checked, HOST_KEPT, HostAnswer, HostOrders, HostRecord, HostReport};
 use crate::wire::{WireError, from_json, ms, to_json};
 
 /// What a host was told, in one script; each may be some hundred bytes.
 const TOLD: usize = 200;
 
-/// [`Told`] as it is kept.
+/// [`HostAnswer`] as it is kept.
 #[derive(Serialize, Deserialize)]
-struct WireTold {
+struct WireAnswer {
     run: RunKey,
     host: String,
     at: Millis,
@@ -41,15 +41,15 @@ struct WireReport {
 }
 
 impl RedisStore {
-    pub(super) async fn write_told(&self, told: &[Told]) -> Result<(), StoreError> {
+    pub(super) async fn write_told(&self, told: &[HostAnswer]) -> Result<(), StoreError> {
         let pieces = pieces(told.iter().map(|told| &told.run.job.tenant), TOLD);
         let limit = Limit::of_a_call();
         // One after the other: they are kept in their order.
         for piece in &pieces {
             let mut call = Call::script(&self.server.scripts.told, &self.server.keys.tenant(&piece.tenant));
-            call = call.arg(TOLD_KEPT);
+            call = call.arg(ANSWERS_KEPT);
             for told in piece.items.iter().map(|item| &told[*item]) {
-                call = call.arg(told.run.job.name.as_str()).arg(to_json(&WireTold::from(told)));
+                call = call.arg(told.run.job.name.as_str()).arg(to_json(&WireAnswer::from(told)));
             }
             self.calls.call_by(limit, "keeping what hosts were told", &call).await?;
         }
@@ -61,11 +61,11 @@ impl RedisStore {
         job: &JobKey,
         run: Option<&RunId>,
         limit: usize,
-    ) -> Result<Vec<Told>, StoreError> {
+    ) -> Result<Vec<HostAnswer>, StoreError> {
         const DOING: &str = "reading what hosts were told";
         let call = Call::plain("LRANGE").arg(self.server.keys.job("told", job)).arg(0).arg(-1);
         let kept = texts("what hosts were told", self.calls.call(DOING, &call).await?).map_err(unreadable(DOING))?;
-        let read = |text: &String| from_json::<WireTold>("what a host was told", text).map(Told::from);
+        let read = |text: &String| from_json::<WireAnswer>("what a host was told", text).map(HostAnswer::from);
         let told = kept.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(unreadable(DOING))?;
         Ok(told.into_iter().filter(|told| run.is_none_or(|run| told.run.run == *run)).take(limit).collect())
     }
@@ -86,7 +86,7 @@ impl RedisStore {
     }
 
     pub(super) async fn read_hosts(&self) -> Result<Checked<Vec<HostRecord>>, StoreError> {
-        const DOING: &str = "reading the hosts";
+        const DOING: &str = "listing hosts";
         let call = Call::script(&self.server.scripts.hosts, &self.server.keys.all());
         let answer = self.calls.call(DOING, &call).await?;
         let read = || {
@@ -134,17 +134,17 @@ fn host(value: Value) -> Result<HostRecord, WireError> {
     Ok(HostRecord { report, first_seen, last_seen, orders: HostOrders { drain: fields.flag()? } })
 }
 
-impl From<&Told> for WireTold {
-    fn from(told: &Told) -> WireTold {
-        let Told { run, host, at, asked, answer, detail } = told.clone();
-        WireTold { run, host, at, asked, answer, detail }
+impl From<&HostAnswer> for WireAnswer {
+    fn from(told: &HostAnswer) -> WireAnswer {
+        let HostAnswer { run, host, at, asked, answer, detail } = told.clone();
+        WireAnswer { run, host, at, asked, answer, detail }
     }
 }
 
-impl From<WireTold> for Told {
-    fn from(told: WireTold) -> Told {
-        let WireTold { run, host, at, asked, answer, detail } = told;
-        Told { run, host, at, asked, answer, detail }
+impl From<WireAnswer> for HostAnswer {
+    fn from(told: WireAnswer) -> HostAnswer {
+        let WireAnswer { run, host, at, asked, answer, detail } = told;
+        HostAnswer { run, host, at, asked, answer, detail }
     }
 }
 

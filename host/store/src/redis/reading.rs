@@ -30,7 +30,7 @@ pub(super) const WAVE: usize = 32;
 
 impl RedisStore {
     pub(super) async fn read_standings(&self, runs: &[RunKey]) -> Result<Checked<Vec<RunStanding>>, StoreError> {
-        const DOING: &str = "checking runs";
+        const DOING: &str = "looking at runs";
         let pieces = pieces(runs.iter().map(|run| &run.job.tenant), CHECKS);
         if pieces.is_empty() {
             return Ok(Checked { now: self.read_now().await?, answer: Vec::new() });
@@ -73,7 +73,7 @@ impl RedisStore {
         after: Option<&JobKey>,
         limit: usize,
     ) -> Result<Checked<Vec<JobView>>, StoreError> {
-        const DOING: &str = "reading the jobs";
+        const DOING: &str = "listing jobs";
         let work = async {
             let mut found = Checked { now: self.read_now().await?, answer: Vec::new() };
             let mut jobs = self.all_jobs().await?;
@@ -121,7 +121,7 @@ impl RedisStore {
 
     /// Every job of every tenant, in order.
     pub(super) async fn all_jobs(&self) -> Result<Vec<JobKey>, StoreError> {
-        const DOING: &str = "listing the jobs";
+        const DOING: &str = "listing jobs";
         let members = self.calls.call(DOING, &Call::plain("SMEMBERS").arg(self.server.keys.tenants())).await?;
         let tenants = texts("the tenants", members).map_err(unreadable(DOING))?;
         let names_of =
@@ -178,7 +178,7 @@ fn standings(answer: Value, piece: &Piece, found: &mut [RunStanding]) -> Result<
         // One that cannot be read is left as it is, unknown: no claim for it is answered either.
         match stands(&place.key, value) {
             Ok(stands) => *place = stands,
-            Err(error) => left_out("checking runs", &place.key.job, &error),
+            Err(error) => left_out("looking at runs", &place.key.job, &error),
         }
     }
     Ok(now)
@@ -201,7 +201,7 @@ fn job_views(jobs: &[&JobKey], answer: Value) -> Result<(Millis, Vec<JobView>), 
     for (job, value) in jobs.iter().zip(values) {
         match job_view(job, value) {
             Ok(view) => views.push(view),
-            Err(error) => left_out("reading the jobs", job, &error),
+            Err(error) => left_out("listing jobs", job, &error),
         }
     }
     Ok((now, views))

@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::view::{Checked, RunStanding};
 use crate::wire::WireError;
 
-const DOING: &str = "reading unfinished runs";
+const DOING: &str = "looking for unfinished runs";
 
 impl RedisStore {
     pub(super) async fn read_unfinished(

@@ -77,7 +77,7 @@ impl RedisStore {
     }
 
     pub(super) async fn do_finish(&self, job: &JobKey, finish: &Finish) -> Result<Stamped<Accepted>, StoreError> {
-        const DOING: &str = "finishing a run";
+        const DOING: &str = "recording the end of a run";
         let call = self
             .about_run(&self.server.scripts.finish, job, &finish.run)
             .arg(&finish.token.0[..])
@@ -89,7 +89,7 @@ impl RedisStore {
     }
 
     pub(super) async fn do_release(&self, job: &JobKey, release: &Release) -> Result<Stamped<Accepted>, StoreError> {
-        const DOING: &str = "releasing a run";
+        const DOING: &str = "handing a run over";
         let call = self
             .about_run(&self.server.scripts.release, job, &release.run)
             .arg(&release.token.0[..])
@@ -172,7 +172,7 @@ impl RedisStore {
     }
 
     pub(super) async fn do_close(&self, job: &JobKey, close: &Close) -> Result<Stamped<CloseAnswer>, StoreError> {
-        const DOING: &str = "closing a run";
+        const DOING: &str = "closing an orphaned run";
         let call = self
             .about_run(&self.server.scripts.close, job, &close.run)
             .arg(bounded(ms(close.unoffered_for)))
@@ -207,7 +207,7 @@ impl RedisStore {
     }
 
     pub(super) async fn do_hold(&self, job: &JobKey, hold: Option<&Hold>) -> Result<Stamped<()>, StoreError> {
-        const DOING: &str = "holding a job back or letting it go";
+        const DOING: &str = "pausing or resuming a job";
         let limit = Limit::of_a_call();
         self.register(limit, &job.tenant).await?;
         let text = |at: Option<Millis>| at.map_or_else(String::new, |at| at.0.to_string());
@@ -224,7 +224,7 @@ impl RedisStore {
     }
 
     pub(super) async fn do_prune(&self, job: &JobKey, history_size: u32) -> Result<Stamped<usize>, StoreError> {
-        const DOING: &str = "pruning a job";
+        const DOING: &str = "pruning old runs";
         let call = self
             .about_job(&self.server.scripts.prune, job)
             .arg(history_size)

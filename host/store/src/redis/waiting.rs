@@ -27,7 +27,7 @@ pub(super) struct Together {
 /// The newest WAIT that was answered.
 #[derive(Default)]
 struct Last {
-    /// It was sent behind the answers to so many changes.
+    /// It was sent behind the answers to this many changes.
     covers: u64,
     /// On this connection.
     line: u64,

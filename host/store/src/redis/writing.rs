@@ -17,7 +17,7 @@ use crate::wire::{WireError, from_json, to_json};
 
 impl RedisStore {
     pub(super) async fn do_write(&self, job: &JobKey, write: &Write) -> Result<Stamped<Written>, StoreError> {
-        const DOING: &str = "writing for a run";
+        const DOING: &str = "writing beside a run";
         let too_large = write.change.too_large(&write.quota);
         let call = self
             .about_run(&self.server.scripts.write, job, &write.run)
@@ -33,7 +33,7 @@ impl RedisStore {
     }
 
     pub(super) async fn read_state(&self, run: &RunKey) -> Result<Option<Vec<u8>>, StoreError> {
-        const DOING: &str = "loading a checkpoint";
+        const DOING: &str = "reading a checkpoint";
         let call = Call::plain("HGET").arg(self.server.keys.job("state", &run.job)).arg(run_name(&run.run));
         maybe_bytes("a checkpoint", self.calls.call(DOING, &call).await?).map_err(unreadable(DOING))
     }

@@ -13,7 +13,7 @@ use super::desk::Desk;
 use super::error::Fault;
 use super::load::{self, Loaded, Need};
 use super::save;
-use crate::view::{HOST_KEPT, HostOrders, HostRecord, HostReport, TOLD_KEPT, Told};
+use crate::view::{ANSWERS_KEPT, HOST_KEPT, HostAnswer, HostOrders, HostRecord, HostReport};
 
 /// A write of an attempt: the rule decides, and what it allows is done in the same transaction.
 pub(super) fn write(desk: &Desk, key: &JobKey, now: Millis, write: &Write) -> Result<Stamped<Written>, Fault> {
@@ -124,7 +124,7 @@ pub(super) fn state(db: &Connection, key: &JobKey, run: &RunId) -> Result<Option
 }
 
 /// Keeps answers, and forgets the oldest of each job.
-pub(super) fn keep_told(db: &Connection, told: &[Told]) -> Result<(), Fault> {
+pub(super) fn keep_answers(db: &Connection, told: &[HostAnswer]) -> Result<(), Fault> {
     let mut jobs = std::collections::BTreeMap::new();
     for told in told {
         let key = &told.run.job;
@@ -146,13 +146,18 @@ pub(super) fn keep_told(db: &Connection, told: &[Told]) -> Result<(), Fault> {
         })?;
     }
     for job in jobs.values().flatten() {
-        save::execute(db, include_str!("sql/trim_told.sql"), (job, codec::limit(TOLD_KEPT)))?;
+        save::execute(db, include_str!("sql/trim_told.sql"), (job, codec::limit(ANSWERS_KEPT)))?;
     }
     Ok(())
 }
 
 /// Answers about a job or one of its runs, newest first.
-pub(super) fn told(db: &Connection, key: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<Told>, Fault> {
+pub(super) fn answers(
+    db: &Connection,
+    key: &JobKey,
+    run: Option<&RunId>,
+    limit: usize,
+) -> Result<Vec<HostAnswer>, Fault> {
     let Some((job, _)) = load::job_record(db, key)? else { return Ok(Vec::new()) };
     let (slot, demand) = run.map_or((None, None), codec::run_columns);
     let mut statement = db.prepare_cached(include_str!("sql/told.sql"))?;
@@ -161,7 +166,7 @@ pub(super) fn told(db: &Connection, key: &JobKey, run: Option<&RunId>, limit: us
     while let Some(row) = rows.next()? {
         let what = || format!("an answer about job {key}");
         let row = Columns::new(row, &what);
-        found.push(Told {
+        found.push(HostAnswer {
             run: leasehold_lease::id::RunKey { job: key.clone(), run: row.run_id()? },
             host: row.get("host")?,
             at: row.millis("at")?,

@@ -145,16 +145,9 @@ pub(super) fn attempt_end(word: String) -> Result<AttemptEnd, String> {
     all.into_iter().find(|e| e.word() == word).ok_or_else(|| format!("{word:?} is not an end of an attempt"))
 }
 
-pub(super) fn overlap_word(overlap: Overlap) -> &'static str {
-    match overlap {
-        Overlap::Skip => "skip",
-        Overlap::Allow => "allow",
-    }
-}
-
 pub(super) fn overlap(word: String) -> Result<Overlap, String> {
     let all = [Overlap::Skip, Overlap::Allow];
-    all.into_iter().find(|o| overlap_word(*o) == word).ok_or_else(|| format!("{word:?} is not an overlap"))
+    all.into_iter().find(|o| o.word() == word).ok_or_else(|| format!("{word:?} is not an overlap"))
 }
 
 pub(super) fn level_word(level: LogLevel) -> &'static str {

@@ -60,7 +60,7 @@ impl Flushes {
         committed
     }
 
-    /// Answers requests of so many commits once these are on the disk.
+    /// Answers requests of this many commits once these are on the disk.
     pub(super) fn answer(&self, batch: Batch, commits: u64) {
         let queue = self.queue.as_ref().expect("the queue is closed only by drop");
         // Whoever asked is told by the end of the channel that the thread has ended.

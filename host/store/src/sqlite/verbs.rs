@@ -22,8 +22,8 @@ use super::{SqliteStore, beside, read, save, worker};
 use crate::error::StoreError;
 use crate::store::LeaseStore;
 use crate::view::{
-    AnnounceAnswer, Checked, Each, HistoryQuery, HostOrders, HostRecord, HostReport, Identity, JobView, LogEntry,
-    RunStanding, RunView, Told,
+    AnnounceAnswer, Checked, Each, HistoryQuery, HostAnswer, HostOrders, HostRecord, HostReport, Identity, JobView,
+    LogEntry, RunStanding, RunView,
 };
 
 #[async_trait]
@@ -148,7 +148,7 @@ impl LeaseStore for SqliteStore {
     async fn hold(&self, job: &JobKey, hold: Option<&Hold>) -> Result<Stamped<()>, StoreError> {
         let (key, hold) = (job.clone(), hold.cloned());
         let rule = move |db: &Desk, now| on(db, &key, &Need::JobOnly, |job| rules::hold(job, now, hold.as_ref()));
-        self.changes.call("holding a job back", rule).await
+        self.changes.call("pausing or resuming a job", rule).await
     }
 
     async fn unfinished(
@@ -200,14 +200,16 @@ impl LeaseStore for SqliteStore {
         Ok(pruned.map(|runs| runs.len()))
     }
 
-    async fn keep_told(&self, told: &[Told]) -> Result<(), StoreError> {
+    async fn keep_answers(&self, told: &[HostAnswer]) -> Result<(), StoreError> {
         let told = told.to_vec();
-        self.changes.call("keeping answers", move |db, _| beside::keep_told(db, &told)).await
+        self.changes.call("keeping what hosts were told", move |db, _| beside::keep_answers(db, &told)).await
     }
 
-    async fn told(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<Told>, StoreError> {
+    async fn answers(&self, job: &JobKey, run: Option<&RunId>, limit: usize) -> Result<Vec<HostAnswer>, StoreError> {
         let (key, run) = (job.clone(), run.cloned());
-        self.reads.call("reading answers", move |db, _| beside::told(db, &key, run.as_ref(), limit)).await
+        self.reads
+            .call("reading what hosts were told", move |db, _| beside::answers(db, &key, run.as_ref(), limit))
+            .await
     }
 
     async fn report_host(&self, report: &HostReport) -> Result<Checked<HostOrders>, StoreError> {

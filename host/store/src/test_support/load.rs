@@ -53,7 +53,7 @@ impl Load {
         load
     }
 
-    /// Waits until so many more runs are done.
+    /// Waits until this many more runs are done.
     pub(crate) async fn goes_on(&self, more: u64) {
         let target = self.done.load(Ordering::SeqCst) + more;
         let reached = async {

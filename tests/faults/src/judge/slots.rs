@@ -7,7 +7,7 @@ use super::{Case, Verdict, at, mono_of};
 use crate::record::Whom;
 use crate::witness::instant;
 
-/// A host is well at a slot when nothing was done to it from so long before to so long after.
+/// A host is well at a slot when nothing was done to it from this long before to this long after.
 const WELL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
 
 /// Words that say what became of a slot that this host did not run.

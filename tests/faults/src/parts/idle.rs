@@ -31,7 +31,7 @@ pub async fn idle(order: &Order) -> Option<Vec<Row>> {
     let cluster = Cluster::start(setup).await?;
     let patience = clock::mono() + PATIENCE;
     for host in 0..hosts {
-        // All are known when the store has been told of so many thousands; and they settle.
+        // All are known when the store has been told of this many thousands; and they settle.
         while cluster.count_in_log(host, TELLING) < JOBS / 1_000 {
             assert!(clock::mono() < patience, "h{host} does not tell of its jobs: {}", cluster.folder().display());
             tokio::time::sleep(Duration::from_millis(100)).await;

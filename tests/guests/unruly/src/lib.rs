@@ -31,9 +31,9 @@ enum Wish {
     Calls,
     /// Calls itself without end.
     Recurse,
-    /// Returns so many bytes.
+    /// Returns this many bytes.
     Output { bytes: usize },
-    /// Fails with a code, a message and details of so many bytes each.
+    /// Fails with a code, a message and details of this many bytes each.
     Complain { bytes: usize },
     /// Holds so much memory while it waits.
     Hold { mib: usize, ms: u64 },
@@ -45,7 +45,7 @@ enum Wish {
     Count { ms: u64 },
     /// Writes values of this size without end, and says how many it wrote when it is refused or told to stop.
     KvFlood { size: usize },
-    /// Counts a key of the tenant up so many times, each time by what it must be; fails when it is something else.
+    /// Counts a key of the tenant up this many times, each time by what it must be; fails when it is something else.
     Tally { times: u32 },
     /// The value of a key of the tenant, as text.
     KvGet { key: String },

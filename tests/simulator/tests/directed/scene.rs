@@ -22,7 +22,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// A job with the defaults, every so many milliseconds, on so many hosts. All handlers take the same time, and look
+    /// A job with the defaults, every this many milliseconds, on this many hosts. All handlers take the same time, and look
     /// at the signal.
     pub(crate) fn new(hosts: usize, interval: Ms, takes: Ms) -> Scene {
         let plan = Plan {
@@ -44,7 +44,7 @@ impl Scene {
         Scene { seed: 1, plan }
     }
 
-    /// A job that runs every ten minutes for so long, with its first slot at [`FIRST`].
+    /// A job that runs every ten minutes for this long, with its first slot at [`FIRST`].
     pub(crate) fn every_ten_minutes(hosts: usize, takes: Ms) -> Scene {
         Scene::new(hosts, 600 * S, takes)
     }
@@ -59,7 +59,7 @@ impl Scene {
         self
     }
 
-    /// This happens so long after the start.
+    /// This happens this long after the start.
     pub(crate) fn at(mut self, at: Ms, fault: Fault) -> Scene {
         self.plan.faults.push((START + at, fault));
         self
@@ -131,7 +131,7 @@ impl Played {
     }
 }
 
-/// The run of the slot so long after the start.
+/// The run of the slot this long after the start.
 pub(crate) fn slot_at(slot: Ms) -> RunId {
     RunId::Slot(Slot(Millis(START + slot)))
 }

@@ -141,7 +141,7 @@ pub(in crate::postgres) fn log_entry(said: &str) -> Read<LogEntry> {
 }
 
 /// What a host was told about a run of this job.
-pub(in crate::postgres) fn told(job: &JobKey, said: &str) -> Read<Told> {
+pub(in crate::postgres) fn told(job: &JobKey, said: &str) -> Read<HostAnswer> {
     #[derive(Deserialize)]
     struct Said {
         slot: i64,

@@ -9,7 +9,7 @@ use crate::store::LeaseStore;
 use crate::test_support::{finish, job, win};
 use crate::view::HistoryQuery;
 
-/// Lets so many runs of a job start and end, and weeks go by.
+/// Lets this many runs of a job start and end, and weeks go by.
 async fn run_and_wait(db: &mut PgConnection, store: &dyn LeaseStore, name: &str, runs: i64) {
     db.execute(sqlx::raw_sql(include_str!("set_clock.sql"))).await.expect("the clock is replaced");
     let now = store.now().await.expect("the time");
@@ -35,7 +35,7 @@ async fn a_long_history_is_forgotten_in_parts() {
     assert_eq!((again.answer, again.revision), (0, pruned.revision), "nothing changes");
 }
 
-/// Long logs take long to delete: a part ends after so many bytes of them.
+/// Long logs take long to delete: a part ends after this many bytes of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_logs_are_forgotten_in_parts() {
     let Some(database) = Database::create().await else { return };

@@ -16,7 +16,7 @@ use super::support::{Database, run, store};
 use crate::postgres::PostgresStore;
 use crate::store::LeaseStore;
 use crate::test_support::{PATIENCE, answered_after, claim, finish, job, key, slot, status};
-use crate::view::Told;
+use crate::view::HostAnswer;
 
 const HOSTS: usize = 4;
 const JOBS: usize = 40;
@@ -86,8 +86,8 @@ async fn aside(store: Arc<PostgresStore>, host: usize, round: u64, start: Millis
     let (id, pending_max) = (format!("r-{host}-{round}").parse::<DemandId>().expect("an id"), 100);
     let (name, run) = (job(&format!("job-{round}")), RunId::OnDemand(id.clone()));
     let (asked, answer, detail) = ("on-demand".into(), "won".into(), String::new());
-    let told = Told { run: key(&name, &run), host: format!("host-{host}"), at: start, asked, answer, detail };
-    answered_after(|| store.keep_told(std::slice::from_ref(&told))).await;
+    let told = HostAnswer { run: key(&name, &run), host: format!("host-{host}"), at: start, asked, answer, detail };
+    answered_after(|| store.keep_answers(std::slice::from_ref(&told))).await;
     let trigger = Trigger { id, payload: None, pending_max };
     answered_after(|| store.trigger(&name, &trigger)).await;
     let ask = Claim { kind: ClaimKind::OnDemand, ..claim(run.clone()) };
