@@ -249,6 +249,7 @@ impl Driver {
             News::Found(runs, now, tenants) => self.found(runs, now, tenants),
             News::Polled => self.polls.over(clock::mono()),
             News::Tenants(tenants) => self.orphans.tenants = tenants,
+            News::TenantsUnknown => self.look_at_all_jobs_soon(),
             News::LastOffered(told) => self.last_offered(told),
             News::OrphanClosed(run, reason) => self.orphan_closed(run, reason),
             News::Answered(told) => self.keep_answer(told),

@@ -314,8 +314,8 @@ impl Agent {
     fn heard(&mut self, t: &mut Turn<'_>, newest_started: Option<Slot>, newest_skipped: Option<Slot>) {
         self.store_answered(t.now.mono);
         let now = t.now.store;
-        let newest = |known: Option<Slot>, heard: Option<Slot>| match heard {
-            Some(known) if is_ahead(known.0, now) => heard,
+        let newest = |known: Option<Slot>, heard: Option<Slot>| match known {
+            Some(slot) if heard.is_some() && is_ahead(slot.0, now) => heard,
             _ => known.max(heard),
         };
         self.newest_started = newest(self.newest_started, newest_started);

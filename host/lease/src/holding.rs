@@ -112,7 +112,12 @@ impl Holding {
             Sign::Unanswered => self.next_beat = Some(now + self.retry),
         }
         // What is given up is not renewed: the run would stay live without a runner for another lease.
-        if self.phase == Phase::Sure && self.on_uncertain == OnUncertain::Stop && now >= self.local_lease_end() {
+        let is_given_up = match self.phase {
+            Phase::Sure => self.on_uncertain == OnUncertain::Stop,
+            Phase::Uncertain => self.let_go,
+            Phase::Lost { .. } | Phase::Forced => false,
+        };
+        if is_given_up && now >= self.local_lease_end() {
             self.lose(now, &mut acts);
         }
         if sign == Sign::Wake && self.beats(now) {
@@ -163,7 +168,8 @@ impl Holding {
     pub fn next_wakeup(&self) -> Option<Mono> {
         let by_phase = match self.phase {
             Phase::Sure => Some(self.local_lease_end()),
-            Phase::Uncertain | Phase::Forced => None,
+            Phase::Uncertain => self.let_go.then(|| self.local_lease_end()),
+            Phase::Forced => None,
             Phase::Lost { force_at } => Some(force_at),
         };
         let beat = self.next_beat.filter(|_| self.renews());
@@ -280,6 +286,17 @@ mod tests {
         assert!(!h.goes_along(at(10_000)));
         assert_eq!(h.handle(at(10_000), Sign::Wake), []);
         assert_eq!(h.handle(h.local_lease_end(), Sign::Wake), [Act::Lose]);
+    }
+
+    #[test]
+    fn what_is_in_doubt_already_is_lost_at_once_when_it_is_let_go() {
+        let mut h = holding();
+        h.goes_along(at(5_000));
+        assert_eq!(h.handle(h.local_lease_end(), Sign::Wake), [Act::Hold]);
+        assert_eq!(h.next_wakeup(), None);
+        h.let_go();
+        assert_eq!(h.next_wakeup(), Some(h.local_lease_end()));
+        assert_eq!(h.handle(at(40_000), Sign::Wake), [Act::Lose]);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(crate) enum News {
     Polled,
     /// Tenants with unfinished runs.
     Tenants(BTreeSet<TenantName>),
+    /// The store did not tell them.
+    TenantsUnknown,
     /// When hosts last offered these jobs.
     LastOffered(Vec<(JobKey, Option<Millis>)>),
     /// A run that no host cared for is given up, for this reason.

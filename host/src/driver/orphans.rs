@@ -24,11 +24,12 @@ pub(super) const KEPT: usize = 10_000;
 /// How often the store is asked for all jobs.
 const LOOK_EVERY: Duration = Duration::from_secs(600);
 
-/// How long after a host has gone it is asked at most: hosts that go one after the other are one reason.
-const LOOK_SOON: Duration = Duration::from_secs(20);
+/// How long after a host has gone it is asked, at most, and how long after the last time, at least: hosts that go one after
+/// the other are one reason.
+const LOOK_SOON: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(60));
 
 /// What comes after a look that failed.
-const AGAIN: &str = "their runs stay open, and their records are kept, until the next look in ten to twenty minutes";
+const AGAIN: &str = "their runs stay open, and their records are kept, until the next look in a minute or two";
 
 /// How long after a host last offered it all finished runs of a job are kept, whatever its history_size was: who removes
 /// a job by mistake, or wants to know in the next week what it did, still finds them.
@@ -47,12 +48,20 @@ pub(super) struct Orphans {
     /// Tenants whose runs are looked for, beside those that are served.
     pub(super) tenants: BTreeSet<TenantName>,
     next_look: Mono,
+    looked: Mono,
 }
 
 impl Orphans {
     pub(super) fn new() -> Orphans {
         let (told, tenants, now) = (BTreeMap::new(), BTreeSet::new(), clock::mono());
-        Orphans { runs: leasehold_lease::orphans::Orphans::new(), went_on: now, told, tenants, next_look: now }
+        Orphans {
+            runs: leasehold_lease::orphans::Orphans::new(),
+            went_on: now,
+            told,
+            tenants,
+            next_look: now,
+            looked: now,
+        }
     }
 
     /// When the store is asked for all jobs next.
@@ -78,7 +87,8 @@ impl Driver {
     /// and nobody else prunes the records of jobs that are gone. It is much to read, so it is asked for rarely, and an
     /// answer that fails is no sign of an outage.
     pub(super) fn look_at_all_jobs(&mut self) {
-        self.orphans.next_look = clock::mono() + LOOK_EVERY + self.dice.up_to(LOOK_EVERY);
+        self.orphans.looked = clock::mono();
+        self.orphans.next_look = self.orphans.looked + LOOK_EVERY + self.dice.up_to(LOOK_EVERY);
         let (store, news) = (self.parts.store.clone(), self.calls.news.clone());
         self.calls.tasks.spawn(async move {
             match all_jobs(store.as_ref()).await {
@@ -88,15 +98,17 @@ impl Driver {
                     prune_abandoned(store.as_ref(), &jobs, now).await;
                 }
                 Err(error) => {
-                    tracing::warn!(why = chain(&error), "jobs that no host offers were not looked for: {AGAIN}")
+                    tracing::warn!(why = chain(&error), "jobs that no host offers were not looked for: {AGAIN}");
+                    news.tell(News::TenantsUnknown);
                 }
             }
         });
     }
 
-    /// A host has gone, and may have been the only one of a tenant whose run it has left.
+    /// A host has gone, and may have been the only one of a tenant whose run it has left; or the last look has failed.
     pub(super) fn look_at_all_jobs_soon(&mut self) {
-        let soon = clock::mono() + self.dice.up_to(LOOK_SOON);
+        let (most, pause) = LOOK_SOON;
+        let soon = clock::mono().max(self.orphans.looked + pause) + self.dice.up_to(most);
         self.orphans.next_look = self.orphans.next_look.min(soon);
     }
 

@@ -247,6 +247,7 @@ impl Driver {
                 let soon = clock::mono() + self.dice.up_to(Duration::from_secs(1));
                 self.polls.soon(soon);
                 self.orphans.restart();
+                self.reports.give_others_time(clock::mono());
                 for job in self.jobs.keys().cloned().collect::<Vec<_>>() {
                     self.feed(job, Input::StoreUp);
                 }

@@ -67,6 +67,11 @@ impl Reports {
         Reports { next: now, next_look: now + LOOK.0, offset_ms: None, skew_told: None, began: None, twins, there }
     }
 
+    /// The store answers again: only now do the others say that they are there.
+    pub(super) fn give_others_time(&mut self, now: Mono) {
+        self.next_look = self.next_look.max(now + REPORT_EVERY * 2);
+    }
+
     /// When something is due.
     pub(super) fn next(&self) -> Mono {
         self.next.min(self.next_look)

@@ -19,8 +19,7 @@ impl Agent {
             (None, Some(record)) if record.status == Status::Pending => self.found_pending(t, run, record),
             (None, Some(record)) => self.found(t, run, record, store_now),
             // What this instance executes or claims itself needs no backup here.
-            (Some(_), Some(_)) => self.demand.still_there(t.now.mono, run),
-            (Some(_), None) | (None, None) => {}
+            (Some(_), _) | (None, None) => {}
         }
     }
 

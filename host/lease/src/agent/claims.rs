@@ -92,6 +92,9 @@ impl Agent {
             self.tell(t, EventKind::Late, run, None, format!("it is {} by the store's clock", t.now.store));
             return self.remove(t, run);
         }
+        if kind.is_of_slot() {
+            self.demand_stands_back(t);
+        }
         self.become_state(t, run, State::Waiting { kind, until });
         if let Some(part) = self.parts.get_mut(run).filter(|part| part.place == Place::None) {
             part.place = Place::Asked;

@@ -57,14 +57,6 @@ impl Demand {
         self.waiting.insert(key, wish);
     }
 
-    /// The store has shown it while this instance does something about it, such as wait for a place.
-    pub(super) fn still_there(&mut self, now: Mono, run: &RunId) {
-        let due = self.due.get(run).copied();
-        if let Some(wish) = due.and_then(|due| self.waiting.get_mut(&(due, run.clone()))) {
-            wish.seen = now;
-        }
-    }
-
     /// It has a runner, or has ended.
     pub(super) fn forget(&mut self, run: &RunId) {
         if let Some(due) = self.due.remove(run) {
@@ -74,14 +66,19 @@ impl Demand {
         }
     }
 
-    /// What the store has not shown for this long has ended elsewhere.
-    fn forget_unseen(&mut self, now: Mono, shown: Duration) {
+    /// What the store has not shown for this long has ended elsewhere, but for what this instance claims: the answer says.
+    fn forget_unseen(&mut self, now: Mono, shown: Duration, claims: impl Fn(&RunId) -> bool) {
         if self.fresh_until.is_some_and(|until| now < until) {
             return;
         }
-        let unseen = |wish: &Wish| now.since(wish.seen) >= shown;
-        let gone: Vec<RunId> =
-            self.waiting.iter().filter(|(_, wish)| unseen(wish)).map(|((_, run), _)| run.clone()).collect();
+        let mut gone = Vec::new();
+        for ((_, run), wish) in &mut self.waiting {
+            match now.since(wish.seen) >= shown {
+                true if claims(run) => wish.seen = now,
+                true => gone.push(run.clone()),
+                false => {}
+            }
+        }
         for run in &gone {
             let key = (self.due[run], run.clone());
             if !self.untold.contains(&key) {
@@ -139,7 +136,11 @@ impl Agent {
     /// Claims the oldest one when the job is free and no slot is due. One at a time: the next follows its answer.
     pub(super) fn look_for_demand(&mut self, t: &mut Turn<'_>) {
         // It is looked for once or twice in that time.
-        self.demand.forget_unseen(t.now.mono, self.policy.heartbeat * 4);
+        let claims = |run: &RunId| {
+            let part = self.parts.get(run);
+            part.is_some_and(|part| part.state.claims() == Some(ClaimKind::OnDemand))
+        };
+        self.demand.forget_unseen(t.now.mono, self.policy.heartbeat * 4, claims);
         if self.demand.waiting.is_empty() {
             return;
         }
@@ -174,6 +175,9 @@ impl Agent {
     /// A slot is due: a run that was asked for and waits for a place would take it first, and then the slot would be
     /// skipped for it. It asks for one again when the slot is claimed.
     pub(super) fn demand_stands_back(&mut self, t: &mut Turn<'_>) {
+        if self.policy.overlap == Overlap::Allow {
+            return;
+        }
         let waits = |part: &Part| matches!(part.state, State::Waiting { kind: ClaimKind::OnDemand, .. });
         let waiting = self.parts.iter().filter(|(_, part)| waits(part));
         for run in waiting.map(|(run, _)| run.clone()).collect::<Vec<_>>() {
@@ -273,7 +277,7 @@ mod tests {
         let mut demand = Demand::default();
         let (at, shown) = (|s| Mono(Duration::from_secs(s)), Duration::from_secs(20));
         let known = |demand: &mut Demand, now| {
-            demand.forget_unseen(at(now), shown);
+            demand.forget_unseen(at(now), shown, |run| *run == id(9));
             (0..3).filter(|n| demand.has(&id(*n))).collect::<Vec<_>>()
         };
         assert_eq!(known(&mut demand, 0), []);
@@ -287,18 +291,22 @@ mod tests {
         assert_eq!(known(&mut demand, 39), [2]);
         demand.forget(&id(2));
         assert!(known(&mut demand, 40).is_empty() && demand.waiting.is_empty() && demand.untold.is_empty());
+        // What is claimed here is not forgotten.
+        demand.wants(at(40), Millis(9), &id(9), false);
+        assert!(known(&mut demand, 60).is_empty() && demand.has(&id(9)));
+        demand.forget(&id(9));
         // What comes when none was left is forgotten in time as well.
-        demand.wants(at(50), Millis(0), &id(0), false);
+        demand.wants(at(61), Millis(0), &id(0), false);
         demand.untold.clear();
-        assert_eq!((known(&mut demand, 69), known(&mut demand, 70)), (vec![0], vec![]));
+        assert_eq!((known(&mut demand, 80), known(&mut demand, 81)), (vec![0], vec![]));
         // It has been told of, and is no news; another one is.
-        demand.wants(at(80), Millis(0), &id(0), false);
+        demand.wants(at(90), Millis(0), &id(0), false);
         assert!(demand.untold.is_empty());
-        demand.wants(at(80), Millis(3), &id(3), false);
+        demand.wants(at(90), Millis(3), &id(3), false);
         assert_eq!(demand.untold.len(), 1);
         for n in 0..2 * TOLD as i64 {
-            demand.wants(at(80), Millis(n), &id(n), true);
+            demand.wants(at(90), Millis(n), &id(n), true);
         }
-        assert_eq!((known(&mut demand, 100), demand.told.len()), (vec![], TOLD));
+        assert_eq!((known(&mut demand, 110), demand.told.len()), (vec![], TOLD));
     }
 }

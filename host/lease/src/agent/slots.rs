@@ -141,7 +141,6 @@ impl Agent {
             return;
         }
         self.drop_swallowed(t, slot);
-        self.demand_stands_back(t);
         self.ask_for_place(t, &run, kind);
     }
 

@@ -4,14 +4,14 @@ mod world;
 
 use std::time::Duration;
 
-use crate::agent::{Agent, Command, EventKind, Input, Now, Offer};
+use crate::agent::{Agent, Command, EventKind, Input, Now, Offer, Seen};
 use crate::dice::Dice;
 use crate::id::{Attempt, Digest, Fence};
 use crate::op::{ClaimAnswer, ClaimKind};
 use crate::policy::{Overlap, Policy};
 use crate::run::Status;
 use crate::schedule::Schedule;
-use crate::time::{Millis, Mono};
+use crate::time::{Millis, Mono, Slot};
 
 use world::{World, slot};
 
@@ -381,6 +381,25 @@ fn given_up_and_caught_up(arrives_too_late: bool) {
     let next = feed(due + 70 * S + 1, last).expect("the slot is claimed once more");
     assert!(matches!(next.kind, ClaimKind::CatchUp { .. }) && next.run == claim.run, "{next:?}");
     assert_eq!(missed, 1);
+}
+
+/// A newest slot of the store's future is lowered by an unblock; any other only rises, for answers may be outdated.
+#[test]
+fn a_newest_slot_of_the_future_is_what_was_heard_last() {
+    let schedule = Schedule::every(Duration::from_secs(600)).expect("an interval");
+    let offer = Offer { schedule: Some(schedule), policy: Policy::default(), digest: Digest([0; 32]) };
+    let (mut agent, mut dice) = (Agent::new(), Dice::new(1));
+    let now = Now { wall: Millis(900 * S), mono: Mono(Duration::from_secs(900)), store: Millis(900 * S) };
+    let at = |seconds: i64| Some(Slot(Millis(seconds * S)));
+    let offered = Input::Offered { offer, since: Millis(0), newest_started: at(4_200), newest_skipped: at(4_800) };
+    agent.handle(now, offered, &mut dice);
+    assert_eq!((agent.newest_started, agent.newest_skipped), (at(4_200), at(4_800)));
+    for (heard, known) in [(600, 600), (0, 600)] {
+        let (newest_started, newest_skipped) = (at(heard), at(heard));
+        let seen = Seen { runs: Vec::new(), store_now: now.store, newest_started, newest_skipped };
+        agent.handle(now, Input::Seen(seen), &mut dice);
+        assert_eq!((agent.newest_started, agent.newest_skipped), (at(known), at(known)));
+    }
 }
 
 #[test]

@@ -15,15 +15,18 @@ pub(in crate::cli) fn limit() -> io::Result<()> {
 
     /// Of mallopt(3).
     const SETTING: &str = "MALLOC_ARENA_MAX";
+    /// Says that it was tried. From a program that has more rights than its user, the linker takes the setting away, and it
+    /// would begin again and again.
+    const TRIED: &str = "MALLOC_ARENA_MAX_TRIED";
 
-    if std::env::var_os(SETTING).is_some() {
+    if std::env::var_os(SETTING).is_some() || std::env::var_os(TRIED).is_some() {
         return Ok(());
     }
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
     // By its path, for that is the name under which people see it.
     let program = std::env::current_exe()?;
-    Err(std::process::Command::new(program).arg0(name).args(arguments).env(SETTING, "2").exec())
+    Err(std::process::Command::new(program).arg0(name).args(arguments).env(SETTING, "2").env(TRIED, "1").exec())
 }
 
 /// Elsewhere there is no such setting.
