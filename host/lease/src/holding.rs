@@ -113,7 +113,7 @@ impl Holding {
         }
         // What is given up is not renewed: the run would stay live without a runner for another lease.
         let is_given_up = match self.phase {
-            Phase::Sure => self.on_uncertain == OnUncertain::Stop,
+            Phase::Sure => self.let_go || self.on_uncertain == OnUncertain::Stop,
             Phase::Uncertain => self.let_go,
             Phase::Lost { .. } | Phase::Forced => false,
         };
@@ -161,7 +161,7 @@ impl Holding {
 
     /// Renews the lease no more: when it has ended, the attempt is lost.
     pub fn let_go(&mut self) {
-        (self.let_go, self.on_uncertain) = (true, OnUncertain::Stop);
+        self.let_go = true;
     }
 
     /// When [`Sign::Wake`] is due; none when nothing will happen by itself.

@@ -52,7 +52,7 @@ impl Agent {
     /// Sends a new claim.
     pub(super) fn send_claim(&mut self, t: &mut Turn<'_>, run: &RunId, kind: ClaimKind) {
         let Some(due) = run.slot().map(|slot| slot.0).or_else(|| self.demand.due(run)) else {
-            // The store has not shown it for long. When it does, it is wanted again.
+            // It was asked for, and is not known to be there any more: when the store shows it, it is wanted again.
             return self.remove(t, run);
         };
         let Some(offer) = &self.offer else { return self.remove(t, run) };

@@ -11,7 +11,7 @@ use crate::time::{Millis, Mono};
 
 use super::{Agent, Backup, Close, Closing, EventKind, Part, State, Turn};
 
-/// Runs that are remembered so as to be told once.
+/// Forgotten runs that are remembered so as to be told of once.
 const TOLD: usize = 1_000;
 
 /// Those that this instance knows of: at most as many as the store keeps waiting. All are looked at when they are shown, none
